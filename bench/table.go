@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/muster-fs/muster"
+)
+
+// Table is the shape of a partitioned table as a query engine keeps it: Partitions
+// directories, day by day and hour by hour, with Files data files in each.
+type Table struct {
+	Root       string // absolute path of the table
+	Partitions int
+	Files      int // in each partition
+}
+
+// String returns the shape as benchmarks are named, such as 30000x1.
+func (t Table) String() string { return fmt.Sprintf("%dx%d", t.Partitions, t.Files) }
+
+const hoursADay = 24
+
+var (
+	firstDay  = time.Date(2023, time.January, 1, 0, 0, 0, 0, time.UTC)
+	blockSize = int64(128 << 20)
+)
+
+// Partition returns the path of the i-th partition. The paths ascend in byte order.
+func (t Table) Partition(i int) string {
+	day := firstDay.AddDate(0, 0, i/hoursADay)
+	return fmt.Sprintf("%s/day=%s/hour=%02d", t.Root, day.Format(time.DateOnly), i%hoursADay)
+}
+
+// Paths yields the partitions' paths in order.
+func (t Table) Paths() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range t.Partitions {
+			if !yield(t.Partition(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Commands yields the commands that make the table, parents first. The same table
+// always gives the same commands.
+func (t Table) Commands() iter.Seq[muster.Command] {
+	random := rand.New(rand.NewPCG(13616, uint64(t.Partitions)))
+	return func(yield func(muster.Command) bool) {
+		for i := range t.Partitions {
+			dir := t.Partition(i)
+			if !yield(muster.Mkdir{Path: dir, Mode: 0o755, Parents: true}) {
+				return
+			}
+			for f := range t.Files {
+				if !yield(t.file(dir, i, f, random)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// file is a data file as engines write them: one block, named by task and writer.
+func (t Table) file(dir string, partition, file int, random *rand.Rand) muster.Command {
+	id := uint64(partition)*uint64(t.Files) + uint64(file)
+	length := 8<<20 + random.Int64N(100<<20)
+	written := firstDay.Add(time.Duration(partition+1) * time.Hour).UnixMilli()
+	return muster.Create{
+		Path:   fmt.Sprintf("%s/part-%05d-%016x-c000.snappy.parquet", dir, file, random.Uint64()),
+		Mode:   0o644,
+		Length: length, Replication: muster.Replicated(3), BlockSize: blockSize,
+		Blocks: []muster.Block{{Container: 1 + id/4096, LocalID: id, Length: length}},
+		MTime:  &written, ATime: &written,
+	}
+}

@@ -1,0 +1,119 @@
+package muster_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/muster-fs/muster"
+
+// mayImport is the layout of docs/design.md: for each package the packages of ours
+// that it may import directly, beside the root package, which all may. A package that
+// is not here fails the test: a new room is added to the plan first.
+var mayImport = map[string][]string{
+	"":             {},
+	"rpc/pb":       {},
+	"rpc":          {"rpc/pb"},
+	"listing/rows": {},
+	"namespace":    {},
+	"listing":      {"namespace", "listing/rows"},
+	"server":       {"listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
+	"client":       {"rpc", "rpc/pb", "listing/rows"},
+	"configs":      {},
+	"bench":        {"client", "server", "listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
+	"cmd/muster":   {"configs", "bench", "server", "client", "listing", "listing/rows", "namespace", "rpc"},
+}
+
+// onlyIn names, for each library that must stay behind one part, who may import it.
+// The key is a prefix of the import path.
+var onlyIn = map[string][]string{
+	"github.com/cockroachdb/pebble": {"namespace"},
+	"github.com/spf13/viper":        {"configs", "cmd/muster"},
+	"github.com/apache/arrow/go/":   {"listing", "listing/rows", "client", "bench", "cmd/muster"},
+	"github.com/spf13/cobra":        {"cmd/muster"},
+}
+
+// mustNotLink says what a program may not link because it imports a package: the
+// client is a library, and its users do not want a server in their program.
+var mustNotLink = map[string][]string{
+	"client": {
+		"github.com/cockroachdb/pebble", "github.com/spf13/viper",
+		module + "/server", module + "/namespace", module + "/listing", module + "/configs",
+	},
+	"namespace":    {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/listing"},
+	"listing/rows": {"storj.io/drpc", "github.com/cockroachdb/pebble"},
+	"listing":      {"storj.io/drpc"},
+}
+
+type goPackage struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range goList(t) {
+		room := roomOf(p.ImportPath)
+		allowed, known := mayImport[room]
+		if !known {
+			t.Errorf("%s is not in the plan of packages", p.ImportPath)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if ours := roomOf(imp); isOurs(imp) && ours != "" && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s, which is not below it", p.ImportPath, imp)
+			}
+		}
+		for _, imp := range slices.Concat(p.Imports, p.TestImports) {
+			for library, rooms := range onlyIn {
+				if strings.HasPrefix(imp, library) && !slices.Contains(rooms, room) {
+					t.Errorf("%s imports %s; only %v may", p.ImportPath, imp, rooms)
+				}
+			}
+		}
+	}
+}
+
+func TestLibrariesLinkNoMoreThanTheyMust(t *testing.T) {
+	for _, p := range goList(t) {
+		for _, banned := range mustNotLink[roomOf(p.ImportPath)] {
+			for _, dep := range p.Deps {
+				// The codec below listing is the client's too.
+				if dep == banned || strings.HasPrefix(dep, banned+"/") && dep != module+"/listing/rows" {
+					t.Errorf("%s links %s", p.ImportPath, dep)
+				}
+			}
+		}
+	}
+}
+
+func isOurs(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
+
+func roomOf(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+}
+
+func goList(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", module+"/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
