@@ -20,17 +20,16 @@ type Table struct {
 // String returns the shape as benchmarks are named, such as 30000x1.
 func (t Table) String() string { return fmt.Sprintf("%dx%d", t.Partitions, t.Files) }
 
-const hoursADay = 24
+const blockSize = 128 << 20 // bytes
 
-var (
-	firstDay  = time.Date(2023, time.January, 1, 0, 0, 0, 0, time.UTC)
-	blockSize = int64(128 << 20)
-)
+// hour returns the beginning of the i-th partition's hour.
+func hour(i int) time.Time {
+	return time.Date(2023, time.January, 1, i, 0, 0, 0, time.UTC)
+}
 
 // Partition returns the path of the i-th partition. The paths ascend in byte order.
 func (t Table) Partition(i int) string {
-	day := firstDay.AddDate(0, 0, i/hoursADay)
-	return fmt.Sprintf("%s/day=%s/hour=%02d", t.Root, day.Format(time.DateOnly), i%hoursADay)
+	return t.Root + hour(i).Format("/day=2006-01-02/hour=15")
 }
 
 // Paths yields the partitions' paths in order.
@@ -67,7 +66,7 @@ func (t Table) Commands() iter.Seq[muster.Command] {
 func (t Table) file(dir string, partition, file int, random *rand.Rand) muster.Command {
 	id := uint64(partition)*uint64(t.Files) + uint64(file)
 	length := 8<<20 + random.Int64N(100<<20)
-	written := firstDay.Add(time.Duration(partition+1) * time.Hour).UnixMilli()
+	written := hour(partition + 1).UnixMilli()
 	return muster.Create{
 		Path:   fmt.Sprintf("%s/part-%05d-%016x-c000.snappy.parquet", dir, file, random.Uint64()),
 		Mode:   0o644,
