@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"muster": main,
+	})
+}
+
+// TestScripts runs the transcripts of testdata/script. Beside the commands of
+// testscript they have
+//
+//	server [FLAG...]   starts muster up on $WORK/data and sets MUSTER_SERVER
+//	stop-server        stops it, which must go well
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Values[serverKey{}] = new(testServer)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server":      startServer,
+			"stop-server": stopServer,
+		},
+	})
+}
+
+// testServer is the server of one script.
+type testServer struct {
+	cmd *exec.Cmd // nil: none is running
+}
+
+type serverKey struct{}
+
+var readyLine = regexp.MustCompile(`^muster is ready on (\S+), data in `)
+
+func startServer(ts *testscript.TestScript, neg bool, flags []string) {
+	server := ts.Value(serverKey{}).(*testServer)
+	if neg || server.cmd != nil {
+		ts.Fatalf("server: one at a time, and it must start")
+	}
+	binary, err := exec.LookPath("muster")
+	ts.Check(err)
+	args := append([]string{"up", "--data", ts.MkAbs("data"), "--listen", "127.0.0.1:0"}, flags...)
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = ts.Getenv("WORK")
+	stderr, err := os.Create(filepath.Join(cmd.Dir, "server.log"))
+	ts.Check(err)
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	stdout, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	server.cmd = cmd
+	ts.Defer(func() { stopServer(ts, false, nil) })
+
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	match := readyLine.FindStringSubmatch(line)
+	if match == nil {
+		ts.Fatalf("server: ready line %q, %v; log:\n%s", line, err, ts.ReadFile("server.log"))
+	}
+	ts.Setenv("MUSTER_SERVER", match[1])
+}
+
+func stopServer(ts *testscript.TestScript, neg bool, args []string) {
+	server := ts.Value(serverKey{}).(*testServer)
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: stop-server")
+	}
+	if server.cmd == nil {
+		return
+	}
+	cmd := server.cmd
+	server.cmd = nil
+	ts.Check(cmd.Process.Signal(syscall.SIGTERM))
+	if err := cmd.Wait(); err != nil {
+		ts.Fatalf("server: %v; log:\n%s", err, ts.ReadFile("server.log"))
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/configs"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// app is what the verbs of one run share. It is used by one goroutine: a verb that
+// starts others collects their failures itself.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	config configs.Config // loaded before a verb runs
+
+	verb    string // the running verb; empty while the command line is parsed
+	failed  bool   // a path failed
+	dialled *client.Client
+}
+
+// run runs one command line and returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal kills
+
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if a.dialled != nil {
+		err = errors.Join(err, a.dialled.Close())
+	}
+	return a.exitCode(ctx, err)
+}
+
+// newRootCommand builds the whole command line around a.
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "muster",
+		Short: "A file-system metadata service that lists thousands of directories in one call",
+		Long: `Muster keeps the metadata of a file system (names, sizes, times, owners, blocks)
+and lists thousands of directories in one call.
+
+  muster up --data DIR             start a server
+  muster import SRC /dst           bring in a real tree
+  muster find /dst -type d -print0 | muster ls -0 -
+                                   list every directory of it in one call
+
+Paths are absolute; what is given without a leading slash is taken from the root.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	flags := root.PersistentFlags()
+	flags.String("config", "", "read the configuration from this `FILE` (MUSTER_CONFIG)")
+	flags.String("server", "", "`HOST:PORT` of the server (MUSTER_SERVER)")
+	flags.String("user", "", "act as this user (MUSTER_USER)")
+	flags.StringSlice("groups", nil, "with --user: the user's `GROUPS`, separated by commas (MUSTER_GROUPS)")
+
+	root.AddCommand(
+		newVersionCommand(a),
+	)
+	for _, cmd := range root.Commands() {
+		a.prepare(cmd)
+	}
+	return root
+}
+
+// prepare wraps cmd and the commands below it: before one runs, the configuration is
+// loaded. All that fails up to there is wrong usage.
+func (a *app) prepare(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		a.prepare(sub)
+	}
+	runE := cmd.RunE
+	if runE == nil {
+		return
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		file, _ := cmd.Flags().GetString("config")
+		if a.config, err = configs.Load(configs.Sources{File: file, Flags: cmd.Flags()}); err != nil {
+			return err
+		}
+		a.verb = strings.TrimPrefix(cmd.CommandPath(), "muster ")
+		return runE(cmd, args)
+	}
+}
+
+// client returns the connection to the server, dialled at the first call.
+func (a *app) client(ctx context.Context) (*client.Client, error) {
+	if a.dialled != nil {
+		return a.dialled, nil
+	}
+	c := a.config.Client
+	dialled, err := client.Dial(ctx, c.Server, client.Options{
+		User:        c.User,
+		Groups:      c.Groups,
+		Connections: c.Connections,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w (muster up starts one; --server names another)", c.Server, err)
+	}
+	a.dialled = dialled
+	return dialled, nil
+}
+
+// fail reports that path failed: the others go on, and the exit code will be 1. What
+// fails because the run was interrupted is not reported.
+func (a *app) fail(path string, err error) {
+	a.failed = true
+	if !errors.Is(err, context.Canceled) {
+		a.errorf("%s: %s", shown(path), reason(err))
+	}
+}
+
+// errorf prints a line that names the running verb to standard error.
+func (a *app) errorf(format string, args ...any) {
+	prefix := "muster: "
+	if a.verb != "" {
+		prefix += a.verb + ": "
+	}
+	fmt.Fprintf(a.stderr, prefix+format+"\n", args...)
+}
+
+// exitCode prints err and returns the run's exit code.
+func (a *app) exitCode(ctx context.Context, err error) int {
+	var usage *usageError
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return exitInterrupted
+	case err != nil && a.verb == "", errors.As(err, &usage):
+		a.errorf("%v", err)
+		return exitUsage
+	case err != nil:
+		a.errorf("%v", err)
+		return exitFailed
+	case a.failed && ctx.Err() != nil:
+		return exitInterrupted
+	case a.failed:
+		return exitFailed
+	}
+	return exitOK
+}
+
+// usageError is wrong usage that a verb found itself.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// usagef returns an error that makes the exit code 2.
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// isTerminal says whether a person sees what is written to w, or types what is read.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,105 @@
+// Package configs holds Muster's typed configuration. [Load] reads it once from
+// flags, environment, file and defaults, in this order of precedence, refuses keys
+// that it does not know, and validates the result; [Config.Print] writes it back as
+// a file that Load reads to the same values.
+//
+// A Config is a plain value: nothing here keeps state, so all of it is safe for
+// concurrent use. Only commands import this package; the parts that are configured
+// have options of their own.
+package configs
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config is everything that can be configured. The key of a value is made of the
+// names in the tags, joined by dots: server.listen.
+type Config struct {
+	Data      string    `yaml:"data"` // folder of the server's store
+	Server    Server    `yaml:"server"`
+	Namespace Namespace `yaml:"namespace"`
+	Listing   Listing   `yaml:"listing"`
+	Cluster   Cluster   `yaml:"cluster"`
+	Log       Log       `yaml:"log"`
+	Client    Client    `yaml:"client"`
+}
+
+// Server is what the server accepts and when it gives up.
+type Server struct {
+	Listen         string        `yaml:"listen"`          // host:port; port 0: any that is free
+	MaxConnections int           `yaml:"max_connections"` // open at once; more are refused
+	MaxCalls       int           `yaml:"max_calls"`       // in flight at once; more are UNAVAILABLE
+	StopTimeout    time.Duration `yaml:"stop_timeout"`    // for calls in progress when the server stops
+}
+
+// Namespace is how the tree is kept.
+type Namespace struct {
+	CacheSize    Size          `yaml:"cache_size"`
+	MemTableSize Size          `yaml:"memtable_size"`
+	Superuser    string        `yaml:"superuser"`   // empty: the user that the server runs as
+	RequestAge   time.Duration `yaml:"request_age"` // how long results of commands are remembered for repeats
+	RequestMax   int           `yaml:"request_max"` // how many of them
+}
+
+// Listing is what a page of a listing may hold.
+type Listing struct {
+	MaxPaths    int           `yaml:"max_paths"`    // of one page call, and waiting in a stream
+	Limit       int           `yaml:"limit"`        // entries of a page unless the caller says
+	MaxLimit    int           `yaml:"max_limit"`    // entries of a page whatever the caller says
+	PageSize    Size          `yaml:"page_size"`    // bytes of a page's rows
+	SnapshotAge time.Duration `yaml:"snapshot_age"` // after which a stream over one snapshot fails
+}
+
+// Cluster is what the servers of one cluster share.
+type Cluster struct {
+	KeyFile string `yaml:"key_file"` // 32 bytes, raw or hexadecimal; empty: made in the data folder
+}
+
+// Log is what is logged on standard error.
+type Log struct {
+	Level  slog.Level `yaml:"level"`
+	Format string     `yaml:"format"` // text or json
+}
+
+// Client is whom the commands talk to, and as whom.
+type Client struct {
+	Server      string   `yaml:"server"`      // host:port
+	User        string   `yaml:"user"`        // empty: the operating system's user
+	Groups      []string `yaml:"groups"`      // with no user: those of the operating system's user
+	Connections int      `yaml:"connections"` // at once to one server
+	Umask       Mode     `yaml:"umask"`       // taken from the modes of new entries
+}
+
+// Default returns the configuration of a server and a client on one machine.
+func Default() Config {
+	return Config{
+		Data: "muster-data",
+		Server: Server{
+			Listen:         "127.0.0.1:9400",
+			MaxConnections: 4096,
+			MaxCalls:       1024,
+			StopTimeout:    10 * time.Second,
+		},
+		Namespace: Namespace{
+			CacheSize:    256 << 20,
+			MemTableSize: 64 << 20,
+			RequestAge:   10 * time.Minute,
+			RequestMax:   2_000_000,
+		},
+		Listing: Listing{
+			MaxPaths:    1000,
+			Limit:       1000,
+			MaxLimit:    10_000,
+			PageSize:    512 << 10,
+			SnapshotAge: 5 * time.Minute,
+		},
+		Log: Log{Level: slog.LevelInfo, Format: "text"},
+		Client: Client{
+			Server:      "127.0.0.1:9400",
+			Groups:      []string{},
+			Connections: 64,
+			Umask:       0o022,
+		},
+	}
+}
