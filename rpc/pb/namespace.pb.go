@@ -599,7 +599,8 @@ type ListReply struct {
 	Done          bool                   `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`                            // every path has its outcome
 	TotalRows     uint64                 `protobuf:"varint,5,opt,name=total_rows,json=totalRows,proto3" json:"total_rows,omitempty"` // if done, of a stream: rows and outcomes sent by this call
 	TotalOutcomes uint64                 `protobuf:"varint,6,opt,name=total_outcomes,json=totalOutcomes,proto3" json:"total_outcomes,omitempty"`
-	Txid          uint64                 `protobuf:"varint,7,opt,name=txid,proto3" json:"txid,omitempty"` // of the newest view in this message
+	Txid          uint64                 `protobuf:"varint,7,opt,name=txid,proto3" json:"txid,omitempty"`                                  // of the newest view in this message
+	CursorIndex   uint64                 `protobuf:"varint,8,opt,name=cursor_index,json=cursorIndex,proto3" json:"cursor_index,omitempty"` // index of the path that the cursor names: a resumed stream starts with it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -679,6 +680,13 @@ func (x *ListReply) GetTotalOutcomes() uint64 {
 func (x *ListReply) GetTxid() uint64 {
 	if x != nil {
 		return x.Txid
+	}
+	return 0
+}
+
+func (x *ListReply) GetCursorIndex() uint64 {
+	if x != nil {
+		return x.CursorIndex
 	}
 	return 0
 }
@@ -2246,7 +2254,7 @@ const file_namespace_proto_rawDesc = "" +
 	"\binode_id\x18\x05 \x01(\x04R\ainodeId\x12\x1d\n" +
 	"\n" +
 	"changed_at\x18\x06 \x01(\x04R\tchangedAt\x12\x12\n" +
-	"\x04txid\x18\a \x01(\x04R\x04txid\"\xd7\x01\n" +
+	"\x04txid\x18\a \x01(\x04R\x04txid\"\xfa\x01\n" +
 	"\tListReply\x12\x14\n" +
 	"\x05frame\x18\x01 \x01(\fR\x05frame\x12.\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x12.muster.v1.OutcomeR\boutcomes\x12\x16\n" +
@@ -2255,7 +2263,8 @@ const file_namespace_proto_rawDesc = "" +
 	"\n" +
 	"total_rows\x18\x05 \x01(\x04R\ttotalRows\x12%\n" +
 	"\x0etotal_outcomes\x18\x06 \x01(\x04R\rtotalOutcomes\x12\x12\n" +
-	"\x04txid\x18\a \x01(\x04R\x04txid\"9\n" +
+	"\x04txid\x18\a \x01(\x04R\x04txid\x12!\n" +
+	"\fcursor_index\x18\b \x01(\x04R\vcursorIndex\"9\n" +
 	"\vPathRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\bR\x06blocks\"X\n" +
