@@ -1,0 +1,25 @@
+// Package client is the Go library of Muster. It feels like os and io/fs: names,
+// flags and errors are theirs wherever they have one, with a context in front.
+//
+// A [Client] is made by [Dial], is safe for concurrent use, and is closed once when
+// nobody uses it any more; [Client.As] gives another identity on the same connections.
+// Paths are absolute (see muster.CleanPath). Times are kept in milliseconds.
+//
+// # Listing
+//
+// [Client.List] is what Muster is for: it lists any number of directories in one call
+// and yields batches of rows while later paths are still on their way. The error of
+// the iteration is one of the whole call. A path's own error is a value among the
+// batch's outcomes, since one bad path never fails the others; [Collect] joins them.
+// Exactly one outcome comes for each path, after its last row: so a path is known as
+// finished while later ones still come, and no row is ever missing silently.
+//
+// # Failures
+//
+// Errors about a path are *fs.PathError (or *os.LinkError where there are two
+// paths), errors.Is works with the sentinels of io/fs and context, and all carry a
+// muster.Code. Calls that only read are repeated on another connection when one
+// breaks, a listing goes on from its last cursor, and commands are repeated under
+// their request id, so that each is applied at most once. See [ErrOutcomeUnknown]
+// for the one thing that cannot be hidden.
+package client
