@@ -27,28 +27,28 @@ type Config struct {
 
 // Server is what the server accepts and when it gives up.
 type Server struct {
-	Listen         string        `yaml:"listen"`          // host:port; port 0: any that is free
-	MaxConnections int           `yaml:"max_connections"` // open at once; more are refused
-	MaxCalls       int           `yaml:"max_calls"`       // in flight at once; more are UNAVAILABLE
-	StopTimeout    time.Duration `yaml:"stop_timeout"`    // for calls in progress when the server stops
+	Listen         string   `yaml:"listen"`          // host:port; port 0: any that is free
+	MaxConnections int      `yaml:"max_connections"` // open at once; more are refused
+	MaxCalls       int      `yaml:"max_calls"`       // in flight at once; more are UNAVAILABLE
+	StopTimeout    Duration `yaml:"stop_timeout"`    // for calls in progress when the server stops
 }
 
 // Namespace is how the tree is kept.
 type Namespace struct {
-	CacheSize    Size          `yaml:"cache_size"`
-	MemTableSize Size          `yaml:"memtable_size"`
-	Superuser    string        `yaml:"superuser"`   // empty: the user that the server runs as
-	RequestAge   time.Duration `yaml:"request_age"` // how long results of commands are remembered for repeats
-	RequestMax   int           `yaml:"request_max"` // how many of them
+	CacheSize    Size     `yaml:"cache_size"`
+	MemTableSize Size     `yaml:"memtable_size"`
+	Superuser    string   `yaml:"superuser"`   // empty: the user that the server runs as
+	RequestAge   Duration `yaml:"request_age"` // how long results of commands are remembered for repeats
+	RequestMax   int      `yaml:"request_max"` // how many of them
 }
 
 // Listing is what a page of a listing may hold.
 type Listing struct {
-	MaxPaths    int           `yaml:"max_paths"`    // of one page call, and waiting in a stream
-	Limit       int           `yaml:"limit"`        // entries of a page unless the caller says
-	MaxLimit    int           `yaml:"max_limit"`    // entries of a page whatever the caller says
-	PageSize    Size          `yaml:"page_size"`    // bytes of a page's rows
-	SnapshotAge time.Duration `yaml:"snapshot_age"` // after which a stream over one snapshot fails
+	MaxPaths    int      `yaml:"max_paths"`    // of one page call, and waiting in a stream
+	Limit       int      `yaml:"limit"`        // entries of a page unless the caller says
+	MaxLimit    int      `yaml:"max_limit"`    // entries of a page whatever the caller says
+	PageSize    Size     `yaml:"page_size"`    // bytes of a page's rows
+	SnapshotAge Duration `yaml:"snapshot_age"` // after which a stream over one snapshot fails
 }
 
 // Cluster is what the servers of one cluster share.
@@ -79,12 +79,12 @@ func Default() Config {
 			Listen:         "127.0.0.1:9400",
 			MaxConnections: 4096,
 			MaxCalls:       1024,
-			StopTimeout:    10 * time.Second,
+			StopTimeout:    Duration(10 * time.Second),
 		},
 		Namespace: Namespace{
 			CacheSize:    256 << 20,
 			MemTableSize: 64 << 20,
-			RequestAge:   10 * time.Minute,
+			RequestAge:   Duration(10 * time.Minute),
 			RequestMax:   2_000_000,
 		},
 		Listing: Listing{
@@ -92,7 +92,7 @@ func Default() Config {
 			Limit:       1000,
 			MaxLimit:    10_000,
 			PageSize:    512 << 10,
-			SnapshotAge: 5 * time.Minute,
+			SnapshotAge: Duration(5 * time.Minute),
 		},
 		Log: Log{Level: slog.LevelInfo, Format: "text"},
 		Client: Client{

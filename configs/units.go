@@ -49,11 +49,30 @@ func (m *Mode) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes three octal digits or more.
-func (m Mode) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%03o", uint16(m)), nil }
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// durationText writes d as people do: 10m and not 10m0s.
-func durationText(d time.Duration) string {
-	s := d.String()
+// String returns the mode as MarshalText writes it.
+func (m Mode) String() string { return fmt.Sprintf("%03o", uint16(m)) }
+
+// Duration is a time span, written like 10m or 1h30m.
+type Duration time.Duration
+
+// UnmarshalText reads what time.ParseDuration does.
+func (d *Duration) UnmarshalText(text []byte) error {
+	n, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no duration; write it with its unit, like 30s or 10m", text)
+	}
+	*d = Duration(n)
+	return nil
+}
+
+// MarshalText writes the duration without parts that are zero.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// String returns the duration as MarshalText writes it.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
