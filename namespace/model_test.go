@@ -1,0 +1,518 @@
+package namespace_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/vfs"
+	"pgregory.net/rapid"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/namespace"
+)
+
+const superuser = "root"
+
+// people are the callers of the random tests: the superuser, three users who share
+// groups or do not, a member of the supergroup, and a user of no group.
+var people = []muster.Identity{
+	{User: superuser},
+	{User: "ann", Groups: []string{"staff", "data"}},
+	{User: "bob", Groups: []string{"data"}},
+	{User: "cid", Groups: []string{"staff", "other"}},
+	{User: "sue", Groups: []string{"other", muster.Supergroup}},
+	{User: "zed"},
+}
+
+var boss = people[0]
+
+// testing is what the tests need of *testing.T and *rapid.T.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// TestRandomCommandsAgreeWithTheOracle applies random batches by random callers, with
+// restarts and repeated request ids in between, to the tree and to the oracle, and compares
+// every answer and the whole tree after every step. A failure prints the seed: run
+// it again with -rapid.seed.
+func TestRandomCommandsAgreeWithTheOracle(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newModel(rt, vfs.NewStrictMem())
+		defer func() { m.tree.Close() }()
+		g := generator{pick: func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") }}
+		rt.Repeat(map[string]func(*rapid.T){
+			"apply":   func(*rapid.T) { m.apply(g.request(m.oracle)) },
+			"apply 2": func(*rapid.T) { m.apply(g.request(m.oracle)) },
+			"apply 3": func(*rapid.T) { m.apply(g.request(m.oracle)) },
+			"repeat": func(rt *rapid.T) {
+				if len(m.history) == 0 {
+					rt.Skip("nothing to repeat")
+				}
+				m.repeat(g.pick(len(m.history)))
+			},
+			"restart": func(*rapid.T) {
+				m.restart()
+				m.fsck()
+			},
+			"wait": func(*rapid.T) { m.now += int64(g.pick(2000)) },
+			"read": func(*rapid.T) { m.read(g.person(), g.path(m.oracle)) },
+			"":     func(*rapid.T) { m.compare() },
+		})
+		m.fsck()
+	})
+}
+
+// model is a tree beside its oracle.
+type model struct {
+	t       tester
+	fs      vfs.FS
+	tree    *namespace.Tree
+	oracle  *oracle
+	now     int64 // the clock, ms
+	txid    uint64
+	history []applied
+}
+
+// applied is a request that was accepted, with its result.
+type applied struct {
+	request namespace.Request
+	result  muster.Applied
+}
+
+func newModel(t tester, fs vfs.FS) *model {
+	m := &model{t: t, fs: fs, now: 1_000_000}
+	m.oracle = newOracle(superuser, m.now)
+	m.open()
+	// The root is a superuser's: open it to everyone, or little would ever be allowed.
+	m.apply(namespace.Request{Caller: boss, Commands: []muster.Command{muster.SetAttr{Path: "/", Mode: new(uint16(0o777))}}})
+	return m
+}
+
+func (m *model) options() namespace.Options {
+	return namespace.Options{
+		FS: m.fs, Superuser: superuser, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+		Now: func() time.Time { return time.UnixMilli(m.now) },
+	}
+}
+
+func (m *model) open() {
+	m.t.Helper()
+	tree, err := namespace.Open("store", m.options())
+	if err != nil {
+		m.t.Fatalf("open: %v", err)
+	}
+	m.tree = tree
+}
+
+func (m *model) restart() {
+	m.t.Helper()
+	if err := m.tree.Close(); err != nil {
+		m.t.Fatalf("close: %v", err)
+	}
+	m.open()
+}
+
+// apply applies a request to both and compares the answers.
+func (m *model) apply(r namespace.Request) {
+	m.t.Helper()
+	got, err := m.tree.Apply(context.Background(), r)
+	if err := m.accept(r, got, err); err != nil {
+		m.t.Fatalf("%v", err)
+	}
+}
+
+// accept brings the oracle up to date with an answer of the tree, which it checks.
+func (m *model) accept(r namespace.Request, got muster.Applied, err error) error {
+	ids, index, code := m.oracle.apply(r.Caller, m.now, got.Txid, r.Commands...)
+	if muster.CodeOf(err) != code {
+		return fmt.Errorf("%s: %v (%s), want %s of command %d", describe(r), err, muster.CodeOf(err).Name(), code.Name(), index)
+	}
+	if code != muster.OK {
+		var refused *muster.CommandError
+		if !errors.As(err, &refused) || refused.Index != index {
+			return fmt.Errorf("%s: refused as %#v, want command %d", describe(r), err, index)
+		}
+		return nil
+	}
+	if !slices.Equal(got.IDs, ids) {
+		return fmt.Errorf("%s: ids %v, want %v", describe(r), got.IDs, ids)
+	}
+	if got.Txid <= m.txid {
+		return fmt.Errorf("%s: txid %d after %d", describe(r), got.Txid, m.txid)
+	}
+	m.txid = got.Txid
+	if r.ID != (muster.RequestID{}) {
+		m.history = append(m.history, applied{r, got})
+	}
+	return nil
+}
+
+// repeat sends the i-th accepted request again, which must change nothing.
+func (m *model) repeat(i int) {
+	m.t.Helper()
+	h := m.history[i]
+	got, err := m.tree.Apply(context.Background(), h.request)
+	if err != nil || !reflect.DeepEqual(got, h.result) {
+		m.t.Fatalf("repeated %s: %+v, %v, want %+v", describe(h.request), got, err, h.result)
+	}
+}
+
+// read compares what a caller may see of path: by its resolution, its own row, and its children.
+func (m *model) read(who muster.Identity, path string) {
+	m.t.Helper()
+	view, err := m.tree.View()
+	if err != nil {
+		m.t.Fatalf("view: %v", err)
+	}
+	defer view.Release()
+	r := view.NewReader(&who)
+	defer r.Close()
+	for _, follow := range []bool{false, true} {
+		n, code := m.oracle.resolve(&who, path, follow)
+		res, err := r.Resolve(path, follow)
+		if muster.CodeOf(err) != code {
+			m.t.Fatalf("resolve %q (follow %v) as %v: %v, want %s", path, follow, who, err, code.Name())
+		}
+		if code != muster.OK {
+			continue
+		}
+		var row muster.Row
+		if err := r.Row(&res, &row, true); err != nil {
+			m.t.Fatalf("row of %q: %v", path, err)
+		}
+		want := n.Entry
+		want.Name = ""
+		if err := same(row.Entry(), want); err != nil {
+			m.t.Fatalf("row of %q: %v", path, err)
+		}
+		names, code := m.oracle.list(&who, n)
+		if err := r.Scan(&res, "", false); muster.CodeOf(err) != code {
+			m.t.Fatalf("scan of %q as %v: %v, want %s", path, who, err, code.Name())
+		}
+		if code == muster.OK {
+			m.scanAfter(r, &res, path, names)
+		}
+	}
+}
+
+// scanAfter compares a scan from each name on, and from names that are not there.
+func (m *model) scanAfter(r *namespace.Reader, res *namespace.Resolved, path string, names []string) {
+	m.t.Helper()
+	for _, after := range append([]string{"", "\x01", "m", "\U0010ffff"}, names...) {
+		if err := r.Scan(res, after, false); err != nil {
+			m.t.Fatalf("scan of %q after %q: %v", path, after, err)
+		}
+		var got []string
+		for row := (muster.Row{}); r.Next(&row); {
+			got = append(got, string(row.Name))
+		}
+		i, found := slices.BinarySearch(names, after)
+		if found {
+			i++
+		}
+		if err := r.Err(); err != nil || !slices.Equal(got, names[i:]) {
+			m.t.Fatalf("scan of %q after %q: %q, %v, want %q", path, after, got, err, names[i:])
+		}
+	}
+}
+
+// compare compares the whole tree.
+func (m *model) compare() {
+	m.t.Helper()
+	if err := m.difference(m.oracle); err != nil {
+		m.t.Fatalf("%v", err)
+	}
+}
+
+// difference says where the tree differs from an oracle.
+func (m *model) difference(o *oracle) error {
+	view, err := m.tree.View()
+	if err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	defer view.Release()
+	got, err := dump(view)
+	if err != nil {
+		return err
+	}
+	want := o.dump()
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		g, ok := got[path]
+		if !ok {
+			return fmt.Errorf("%q is missing", path)
+		}
+		if err := same(g.Entry, want[path].Entry); err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+		if w := want[path]; w.Kind == muster.Directory && g.changedAt != w.changedAt {
+			return fmt.Errorf("%q: changed at %d, want %d", path, g.changedAt, w.changedAt)
+		}
+	}
+	for path := range got {
+		if _, ok := want[path]; !ok {
+			return fmt.Errorf("%q should not be there", path)
+		}
+	}
+	return nil
+}
+
+// fsck runs the checker, which must find nothing, and as many inodes as the oracle has.
+func (m *model) fsck() {
+	m.t.Helper()
+	summary, err := m.tree.Fsck(context.Background(), func(p namespace.Problem) error {
+		return fmt.Errorf("%+v", p)
+	})
+	if err != nil {
+		m.t.Fatalf("fsck: %v", err)
+	}
+	if int(summary.Inodes) != len(m.oracle.nodes) {
+		m.t.Fatalf("fsck: %+v, want %d inodes", summary, len(m.oracle.nodes))
+	}
+}
+
+// status is an entry and, of a directory, when its children changed.
+type status struct {
+	muster.Entry
+	changedAt uint64
+}
+
+// dump reads everything that a view shows, by path.
+func dump(view *namespace.View) (map[string]status, error) {
+	r := view.NewReader(&boss)
+	defer r.Close()
+	all := map[string]status{}
+	for dirs := []string{"/"}; len(dirs) > 0; dirs = dirs[1:] {
+		children, err := dumpDirectory(r, dirs[0], all)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", dirs[0], err)
+		}
+		dirs = append(dirs, children...)
+	}
+	return all, nil
+}
+
+// dumpDirectory reads one directory's children, and its own row if it is the root, into
+// all, and returns the paths of the directories among them.
+func dumpDirectory(r *namespace.Reader, dir string, all map[string]status) (dirs []string, err error) {
+	res, err := r.Resolve(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	var row muster.Row
+	if dir == "/" {
+		if err := r.Row(&res, &row, true); err != nil {
+			return nil, err
+		}
+		all["/"] = status{Entry: row.Entry()}
+		dirs = append(dirs, "/")
+	}
+	if err := r.Scan(&res, "", true); err != nil {
+		return nil, err
+	}
+	for r.Next(&row) {
+		path := muster.JoinPath(dir, string(row.Name))
+		if _, twice := all[path]; twice {
+			return nil, fmt.Errorf("%q comes twice", path)
+		}
+		all[path] = status{Entry: row.Entry()}
+		if row.Kind == muster.Directory {
+			dirs = append(dirs, path)
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	ids, heads := make([]uint64, len(dirs)), make([]namespace.Head, len(dirs))
+	for i, path := range dirs {
+		ids[i] = all[path].ID
+	}
+	if err := r.Heads(ids, heads); err != nil {
+		return nil, err
+	}
+	for i, path := range dirs {
+		s := all[path]
+		s.MTime, s.changedAt = heads[i].MTime, heads[i].ChangedAt
+		all[path] = s
+	}
+	if dir == "/" {
+		dirs = dirs[1:]
+	}
+	return dirs, nil
+}
+
+// dump returns what a view should show.
+func (o *oracle) dump() map[string]status {
+	all := map[string]status{}
+	for _, n := range o.nodes {
+		all[o.path(n)] = status{n.Entry, n.changedAt}
+	}
+	return all
+}
+
+func (o *oracle) path(n *node) string {
+	if n.ID == rootID {
+		return "/"
+	}
+	return muster.JoinPath(o.path(o.nodes[n.parent]), n.Name)
+}
+
+// same says how an entry differs from the wanted one.
+func same(got, want muster.Entry) error {
+	if len(got.Blocks) == 0 && len(want.Blocks) == 0 {
+		got.Blocks, want.Blocks = nil, nil
+	}
+	if !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	return nil
+}
+
+// describe shows a request as a reader of a failure wants it.
+func describe(r namespace.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:", r.Caller.User)
+	for _, c := range r.Commands {
+		fmt.Fprintf(&b, " %T%+v;", c, c)
+	}
+	return b.String()
+}
+
+// generator makes random requests that have a fair chance to succeed, and to collide.
+type generator struct {
+	pick func(n int) int // a number from 0 to n-1; small ones are simple
+	ids  *uint64         // the last sequence number given; nil: requests have no id
+}
+
+func oneOf[T any](g *generator, from ...T) T { return from[g.pick(len(from))] }
+
+func (g *generator) person() muster.Identity { return oneOf(g, people...) }
+
+// request makes a request of one command or a few; later ones know of earlier ones.
+func (g *generator) request(o *oracle) namespace.Request {
+	r := namespace.Request{Caller: g.person()}
+	if g.pick(2) == 1 {
+		r.ID = muster.RequestID{Client: [16]byte{1}, Sequence: o.txid<<32 | uint64(g.pick(1<<30))}
+	}
+	o = o.clone()
+	for range oneOf(g, 1, 1, 1, 2, 5) {
+		c := g.command(o)
+		r.Commands = append(r.Commands, c)
+		o.apply(r.Caller, o.now, o.txid, c)
+	}
+	return r
+}
+
+func (g *generator) command(o *oracle) muster.Command {
+	switch g.pick(12) {
+	case 0, 1:
+		return muster.Mkdir{Path: g.newPath(o), Mode: g.mode(), Parents: g.pick(3) == 2, Owner: g.owner(), Group: g.group(), MTime: g.time()}
+	case 2, 3, 4:
+		return g.create(o)
+	case 5:
+		return muster.Symlink{Path: g.newPath(o), Target: g.target(o), Owner: g.owner(), Group: g.group(), MTime: g.time()}
+	case 6, 7:
+		return muster.Rename{From: g.path(o), To: oneOf(g, g.path(o), g.newPath(o)), Overwrite: g.pick(2) == 1}
+	case 8, 9:
+		return muster.Delete{Path: g.path(o), Recursive: g.pick(3) == 2}
+	}
+	return g.setattr(o)
+}
+
+func (g *generator) create(o *oracle) muster.Create {
+	c := muster.Create{
+		Path: g.newPath(o), Mode: g.mode(), BlockSize: 1 << 20, Replication: oneOf(g, muster.Replicated(3), 0x0232),
+		Owner: g.owner(), Group: g.group(), MTime: g.time(), ATime: g.time(),
+		Parents: g.pick(4) == 3, Overwrite: g.pick(3) == 2,
+	}
+	for i := range oneOf(g, 0, 0, 0, 1, 2, 16, 17, 100) {
+		c.Blocks = append(c.Blocks, muster.Block{Container: uint64(g.pick(9)), LocalID: uint64(i), Length: 1 << 20})
+		c.Length += 1 << 20
+	}
+	return c
+}
+
+func (g *generator) setattr(o *oracle) muster.SetAttr {
+	c := muster.SetAttr{Path: g.path(o)}
+	switch g.pick(5) {
+	case 0, 1:
+		c.Mode = new(g.mode())
+	case 2:
+		c.MTime, c.ATime = g.time(), g.time()
+	case 3:
+		c.Owner = new(cmp.Or(g.owner(), "ann"))
+	case 4:
+		c.Group = new(cmp.Or(g.group(), "data"))
+	}
+	return c
+}
+
+var names = []string{"a", "b", "c", "x=1", "é", "%41:#?+", "\u00a0\n", strings.Repeat("n", 255)}
+
+// path is mostly one that exists, or one below that.
+func (g *generator) path(o *oracle) string {
+	if g.pick(20) == 19 {
+		return oneOf(g, "", "a", "/a/./b", "/..", "//a//b/", "/a\x00", "/\xff", "/"+strings.Repeat("n", 256), strings.Repeat("/a", 1001))
+	}
+	ids := slices.Sorted(maps.Keys(o.nodes))
+	path := o.path(o.nodes[oneOf(g, ids...)])
+	for g.pick(4) == 3 {
+		path = muster.JoinPath(path, g.name())
+	}
+	return path
+}
+
+// newPath is mostly a new name in a directory, or behind a link, that exists.
+func (g *generator) newPath(o *oracle) string {
+	if g.pick(4) == 3 {
+		return g.path(o)
+	}
+	var ids []uint64
+	for _, id := range slices.Sorted(maps.Keys(o.nodes)) {
+		if o.nodes[id].Kind != muster.File {
+			ids = append(ids, id)
+		}
+	}
+	return muster.JoinPath(o.path(o.nodes[oneOf(g, ids...)]), g.name())
+}
+
+func (g *generator) name() string { return oneOf(g, names...) }
+
+func (g *generator) target(o *oracle) string {
+	switch g.pick(4) {
+	case 0:
+		return cmp.Or(g.path(o), "/")
+	case 1:
+		return g.name()
+	case 2:
+		return "../" + g.name()
+	}
+	return oneOf(g, ".", "..", "../..", "/", "./"+g.name(), "../../"+g.name()+"/..", "")
+}
+
+func (g *generator) mode() uint16 {
+	return oneOf[uint16](g, 0o777, 0o755, 0o1777, 0o700, 0o750, 0o070, 0o007, 0o555, 0o444, 0o333, 0o1755, 0, 0o2755)
+}
+
+// owner and group are mostly left to the defaults.
+func (g *generator) owner() string {
+	return oneOf(g, "", "", "", "", "", "ann", "bob", "zed")
+}
+
+func (g *generator) group() string {
+	return oneOf(g, "", "", "", "", "", "data", "staff", "other")
+}
+
+func (g *generator) time() *int64 {
+	return oneOf(g, nil, nil, nil, new(int64(0)), new(int64(1234567890123)), new(int64(-1)))
+}
+
+var _ tester = (*testing.T)(nil)
