@@ -1,0 +1,89 @@
+package listing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/muster-fs/muster"
+)
+
+// Page lists one page of paths, from cursor on (nil: from the beginning). Every call of
+// one listing gives all its paths; those up to the cursor's index must be the same.
+//
+// The whole call fails with muster.ErrInvalid (no paths, unknown options, snapshot
+// consistency), muster.ErrLimit (more than Config.MaxPaths paths), muster.ErrCursor, the
+// context's error, or what the tree as a whole fails with, such as muster.ErrUnavailable.
+func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []string, o Options, cursor []byte) (*Message, error) {
+	if err := l.checkPage(paths, o); err != nil {
+		return nil, err
+	}
+	c, seal := newCollector(caller, o, l.config), newSealer(l.cursorKey, o)
+	if len(cursor) > 0 {
+		if err := c.resume(seal, cursor, paths); err != nil {
+			return nil, err
+		}
+	}
+	start := c.position.next()
+	done, err := l.onePage(ctx, c, paths[start:])
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{
+		Frame:    c.rows.AppendFrame(nil),
+		Outcomes: c.outcomes,
+		Txid:     c.txid,
+		Done:     start+uint64(done) == uint64(len(paths)),
+	}
+	if !m.Done {
+		m.Cursor, m.CursorIndex = seal.seal(nil, &c.position), c.position.index
+	}
+	return m, nil
+}
+
+func (l *Lister) checkPage(paths []string, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case o.Consistency != muster.ConsistencyPage:
+		return fmt.Errorf("%w: a page has one view as it is; snapshot consistency is for streams", muster.ErrInvalid)
+	case len(paths) == 0:
+		return fmt.Errorf("%w: no paths", muster.ErrInvalid)
+	case len(paths) > l.config.MaxPaths:
+		return fmt.Errorf("%w: too many paths: %d, at most %d in one page call; a stream takes any number", muster.ErrLimit, len(paths), l.config.MaxPaths)
+	}
+	return nil
+}
+
+// onePage lists a page from a view of its own.
+func (l *Lister) onePage(ctx context.Context, c *collector, paths []string) (int, error) {
+	if len(paths) == 0 {
+		return 0, nil
+	}
+	view, err := l.tree.View()
+	if err != nil {
+		return 0, err
+	}
+	defer view.Release()
+	return c.page(ctx, view, paths)
+}
+
+// resume sets the position to that of the cursor, if it belongs to a call of these paths.
+func (c *collector) resume(seal *sealer, cursor []byte, paths []string) error {
+	p, err := seal.open(cursor)
+	if err != nil {
+		return err
+	}
+	if p.index >= uint64(len(paths)) {
+		return fmt.Errorf("%w: it is at path %d of a call with %d paths", muster.ErrCursor, p.index, len(paths))
+	}
+	var before chain
+	for _, path := range paths[:p.index] {
+		before = before.next(path, &c.scratch)
+	}
+	if before != p.before || !p.names(paths[p.index], &c.scratch) {
+		return fmt.Errorf("%w: the paths up to index %d are not those that it was made for", muster.ErrCursor, p.index)
+	}
+	c.position = p
+	return nil
+}

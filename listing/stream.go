@@ -1,0 +1,230 @@
+package listing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/namespace"
+)
+
+// How pages are gathered into messages: the first is sent with firstRows, each next with
+// twice as many, up to messageRows or messageBytes. A message exceeds messageBytes by no
+// more than a page's bytes, and so stays under 1 MiB.
+const (
+	firstRows    = 64
+	messageRows  = 4096
+	messageBytes = 256 << 10
+)
+
+// Stream lists any number of paths, page after page, and sends what it gathered: little
+// at first, so that the first rows come early, then up to about 4,096 rows or 256 KiB,
+// and whenever no path is waiting; always under 1 MiB. The last message is Done.
+//
+// next returns the next chunk of paths, and io.EOF after the last; the chunk is
+// Stream's from then on. It is called from one other goroutine, which has ended when
+// Stream returns: so next must return soon after its context ends. That happens when
+// Stream fails, and context.Cause then tells why.
+// No more than Config.MaxPaths paths and two chunks wait at any time.
+//
+// send sends a message, which is valid until send returns.
+//
+// With a cursor the stream goes on after the message that carried it: the first path is
+// the cursor's, and paths are numbered from its index on. A snapshot stream has no
+// cursors and fails with muster.ErrLimit when it is older than Config.SnapshotAge.
+//
+// Stream fails with muster.ErrInvalid, muster.ErrCursor, an error of next or send, the
+// context's error, or what the tree as a whole fails with.
+func (l *Lister) Stream(ctx context.Context, caller *muster.Identity, o Options, cursor []byte, next func(ctx context.Context) ([]string, error), send func(*Message) error) (err error) {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	s := &stream{
+		lister:    l,
+		collector: newCollector(caller, o, l.config),
+		seal:      newSealer(l.cursorKey, o),
+		send:      send,
+		target:    firstRows,
+	}
+	s.limit = s.collector.bounds.entries
+	if err := s.resume(cursor); err != nil {
+		return err
+	}
+	if o.Consistency == muster.ConsistencySnapshot {
+		view, err := l.tree.View()
+		if err != nil {
+			return err
+		}
+		defer view.Release()
+		s.view = view
+		age := l.config.SnapshotAge
+		tooOld := fmt.Errorf("%w: the snapshot of this stream is older than %v; list fewer paths in a call, or with page consistency", muster.ErrLimit, age)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, age, tooOld)
+		defer cancel()
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	s.feed = startFeed(ctx, next)
+	defer s.feed.wait()
+	defer func() { end(err) }() // also if run panics: wait must not wait forever
+	return s.run(ctx)
+}
+
+// stream is the state of one call of Stream. The goroutine that called it uses it.
+type stream struct {
+	lister    *Lister
+	collector *collector
+	seal      *sealer
+	feed      *feed
+	send      func(*Message) error
+	view      *namespace.View // of a snapshot stream; nil: a view per page
+
+	resumed bool     // the first path must be the cursor's
+	begun   bool     // a path has come
+	ended   bool     // the last path has come
+	waiting []string // paths that are not finished
+
+	limit   int // entries of a page, as the caller asked
+	target  int // rows of the message being gathered
+	message Message
+	rows    uint64 // sent so far
+	done    uint64 // outcomes sent so far
+}
+
+func (s *stream) resume(cursor []byte) error {
+	if len(cursor) == 0 {
+		return nil
+	}
+	if s.collector.options.Consistency == muster.ConsistencySnapshot {
+		return fmt.Errorf("%w: a snapshot stream cannot be resumed", muster.ErrCursor)
+	}
+	p, err := s.seal.open(cursor)
+	if err != nil {
+		return err
+	}
+	s.collector.position, s.resumed = p, true
+	return nil
+}
+
+// run lists until every path has its outcome.
+func (s *stream) run(ctx context.Context) error {
+	for {
+		if err := s.fill(ctx); err != nil {
+			return err
+		}
+		if len(s.waiting) == 0 {
+			return s.flush(true)
+		}
+		if err := s.page(ctx); err != nil {
+			return err
+		}
+		if c := s.collector; c.rows.Len() >= s.target || c.size() >= messageBytes {
+			if err := s.flush(false); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fill takes the paths that have come, as long as few are waiting. If none is, it sends
+// what was gathered and waits for some, or for their end.
+func (s *stream) fill(ctx context.Context) error {
+	for !s.ended && len(s.waiting) < s.lister.config.MaxPaths {
+		select {
+		case chunk, ok := <-s.feed.chunks:
+			if err := s.take(chunk, ok); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
+		if len(s.waiting) > 0 {
+			return nil
+		}
+		if err := s.flush(false); err != nil {
+			return err
+		}
+		select {
+		case chunk, ok := <-s.feed.chunks:
+			if err := s.take(chunk, ok); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// take adds a chunk to the waiting paths; !ok is their end.
+func (s *stream) take(chunk []string, ok bool) error {
+	switch {
+	case !ok && s.feed.failed != nil:
+		return s.feed.failed
+	case !ok && !s.begun && s.resumed:
+		return fmt.Errorf("%w: no paths; a resumed stream starts with the cursor's path", muster.ErrCursor)
+	case !ok && !s.begun:
+		return fmt.Errorf("%w: no paths", muster.ErrInvalid)
+	case !ok:
+		s.ended = true
+		return nil
+	case len(chunk) == 0:
+		return nil
+	}
+	first := !s.begun
+	s.begun = true
+	if first && s.resumed {
+		c := s.collector
+		if !c.position.names(chunk[0], &c.scratch) {
+			return fmt.Errorf("%w: path %s is not the one that it was made for, at index %d", muster.ErrCursor, quote(chunk[0]), c.position.index)
+		}
+		if c.position.state == finished {
+			chunk = chunk[1:]
+		}
+	}
+	if len(s.waiting) == 0 {
+		s.waiting = chunk
+	} else {
+		s.waiting = append(s.waiting, chunk...)
+	}
+	return nil
+}
+
+// page lists one page of the waiting paths. The first pages are small, since they fill a
+// message of their own.
+func (s *stream) page(ctx context.Context) error {
+	c := s.collector
+	c.bounds.entries = min(s.limit, s.target)
+	var done int
+	var err error
+	if s.view != nil {
+		done, err = c.page(ctx, s.view, s.waiting)
+	} else {
+		done, err = s.lister.onePage(ctx, c, s.waiting)
+	}
+	s.waiting = s.waiting[done:]
+	return err
+}
+
+// flush sends what was gathered, if there is anything or if it is the last message.
+func (s *stream) flush(last bool) error {
+	c, m := s.collector, &s.message
+	if c.rows.Len() == 0 && len(c.outcomes) == 0 && !last {
+		return nil
+	}
+	s.rows += uint64(c.rows.Len())
+	s.done += uint64(len(c.outcomes))
+	*m = Message{Frame: c.rows.AppendFrame(m.Frame[:0]), Outcomes: c.outcomes, Cursor: m.Cursor[:0], Txid: c.txid}
+	switch {
+	case last:
+		m.Done, m.TotalRows, m.TotalOutcomes = true, s.rows, s.done
+	case s.view == nil:
+		m.Cursor, m.CursorIndex = s.seal.seal(m.Cursor, &c.position), c.position.index
+	}
+	if err := s.send(m); err != nil {
+		return fmt.Errorf("send rows: %w", err)
+	}
+	c.reset()
+	s.target = min(2*s.target, messageRows)
+	return nil
+}
