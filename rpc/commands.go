@@ -1,0 +1,74 @@
+package rpc
+
+import (
+	"fmt"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// CommandToPB returns the message of a command. It refuses with muster.ErrInvalid a
+// type that is none of package muster's commands.
+func CommandToPB(c muster.Command) (*pb.Command, error) {
+	switch c := c.(type) {
+	case muster.Mkdir:
+		return &pb.Command{Command: &pb.Command_Mkdir{Mkdir: &pb.Mkdir{
+			Path: []byte(c.Path), Mode: uint32(c.Mode), Parents: c.Parents, Owner: c.Owner, Group: c.Group, Mtime: c.MTime,
+		}}}, nil
+	case muster.Create:
+		return &pb.Command{Command: &pb.Command_Create{Create: &pb.Create{
+			Path: []byte(c.Path), Mode: uint32(c.Mode), Length: c.Length, Replication: uint32(c.Replication), BlockSize: c.BlockSize,
+			Blocks: blocksToPB(c.Blocks), Owner: c.Owner, Group: c.Group, Mtime: c.MTime, Atime: c.ATime,
+			Parents: c.Parents, Overwrite: c.Overwrite,
+		}}}, nil
+	case muster.Symlink:
+		return &pb.Command{Command: &pb.Command_Symlink{Symlink: &pb.Symlink{
+			Path: []byte(c.Path), Target: []byte(c.Target), Owner: c.Owner, Group: c.Group, Mtime: c.MTime,
+		}}}, nil
+	case muster.Rename:
+		return &pb.Command{Command: &pb.Command_Rename{Rename: &pb.Rename{
+			From: []byte(c.From), To: []byte(c.To), Overwrite: c.Overwrite,
+		}}}, nil
+	case muster.Delete:
+		return &pb.Command{Command: &pb.Command_Delete{Delete: &pb.Delete{
+			Path: []byte(c.Path), Recursive: c.Recursive,
+		}}}, nil
+	case muster.SetAttr:
+		return &pb.Command{Command: &pb.Command_SetAttr{SetAttr: setAttrToPB(c)}}, nil
+	}
+	return nil, fmt.Errorf("%w: unknown command type %T", muster.ErrInvalid, c)
+}
+
+func setAttrToPB(c muster.SetAttr) *pb.SetAttr {
+	m := &pb.SetAttr{Path: []byte(c.Path), Owner: c.Owner, Group: c.Group, Mtime: c.MTime, Atime: c.ATime}
+	if c.Mode != nil {
+		mode := uint32(*c.Mode)
+		m.Mode = &mode
+	}
+	return m
+}
+
+// CommandFromPB returns the command of a message. It refuses with muster.ErrInvalid a
+// message without a command, which is what one of a newer client looks like, and values
+// that no command has; the tree checks the rest.
+func CommandFromPB(m *pb.Command) (muster.Command, error) {
+	switch c := m.GetCommand().(type) {
+	case *pb.Command_Mkdir:
+		return mkdirFromPB(c.Mkdir)
+	case *pb.Command_Create:
+		return createFromPB(c.Create)
+	case *pb.Command_Symlink:
+		s := c.Symlink
+		return muster.Symlink{
+			Path: string(s.GetPath()), Target: string(s.GetTarget()),
+			Owner: s.GetOwner(), Group: s.GetGroup(), MTime: optional(s, s.GetMtime, s != nil && s.Mtime != nil),
+		}, nil
+	case *pb.Command_Rename:
+		return muster.Rename{From: string(c.Rename.GetFrom()), To: string(c.Rename.GetTo()), Overwrite: c.Rename.GetOverwrite()}, nil
+	case *pb.Command_Delete:
+		return muster.Delete{Path: string(c.Delete.GetPath()), Recursive: c.Delete.GetRecursive()}, nil
+	case *pb.Command_SetAttr:
+		return setAttrFromPB(c.SetAttr)
+	}
+	return nil, fmt.Errorf("%w: a command without content; its kind may be newer than this server", muster.ErrInvalid)
+}

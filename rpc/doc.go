@@ -1,0 +1,14 @@
+// Package rpc is the wire of Muster: what surrounds the messages of rpc/pb.
+//
+// A client makes a [Pool] for a server's address and gives it to the generated client;
+// [ClientContext] says who calls. A server gives its handlers to [NewServer], which
+// knows the caller ([Caller]), carries deadlines, recovers panics, keeps the limits and
+// stops gracefully. Both speak dRPC after a short preface, one call at a time on a
+// connection.
+//
+// The rest converts: errors ([ToWire], [FromWire]), paths ([AppendPath], [UnpackPaths]),
+// commands, entries and outcomes. Whatever comes from the wire is checked here, and
+// what an older or newer side cannot know is refused with an error that names it.
+//
+// Pool and Server are safe for concurrent use; the conversions are pure.
+package rpc

@@ -1,0 +1,111 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/muster-fs/muster"
+)
+
+// The bounds of packed paths. A sender ends a chunk of a stream at ChunkPaths or
+// ChunkBytes, whichever comes first (a longer path has a chunk of its own); a receiver
+// takes up to MaxUnpackedBytes.
+const (
+	ChunkPaths       = 256
+	ChunkBytes       = 64 << 10 // of the paths unpacked
+	MaxUnpackedBytes = 16 << 20
+)
+
+// AppendPath packs path after prev, the path packed before it ("" for the first):
+// the number of leading bytes that it shares with prev, the number of further bytes,
+// both as uvarint, and those bytes.
+func AppendPath(dst []byte, prev, path string) []byte {
+	n := sharedPrefix(prev, path)
+	dst = binary.AppendUvarint(dst, uint64(n))
+	dst = binary.AppendUvarint(dst, uint64(len(path)-n))
+	return append(dst, path[n:]...)
+}
+
+// PackPaths packs all paths.
+func PackPaths(paths []string) []byte {
+	var packed []byte
+	prev := ""
+	for _, path := range paths {
+		packed = AppendPath(packed, prev, path)
+		prev = path
+	}
+	return packed
+}
+
+func sharedPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// UnpackPaths reads count packed paths. It refuses with muster.ErrLimit more than
+// maxPaths paths or maxBytes bytes of them, before it takes memory for them, and with
+// muster.ErrInvalid bytes that are not count whole paths. The paths themselves are not
+// looked at. They share one allocation.
+func UnpackPaths(packed []byte, count uint32, maxPaths, maxBytes int) ([]string, error) {
+	if uint64(count) > uint64(maxPaths) {
+		return nil, fmt.Errorf("%w: %d paths in one message, at most %d", muster.ErrLimit, count, maxPaths)
+	}
+	total, err := unpackedSize(packed, count, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	var text strings.Builder
+	text.Grow(total) // from here on String returns the same memory
+	paths := make([]string, count)
+	prev := ""
+	for i := range paths {
+		shared, suffix, rest, _ := nextPacked(packed) // checked above
+		start := text.Len()
+		text.WriteString(prev[:shared])
+		text.Write(suffix)
+		packed = rest
+		paths[i] = text.String()[start:]
+		prev = paths[i]
+	}
+	return paths, nil
+}
+
+// unpackedSize checks the packed paths and adds up their lengths.
+func unpackedSize(packed []byte, count uint32, maxBytes int) (int, error) {
+	total, prev := 0, 0
+	for i := range count {
+		shared, suffix, rest, ok := nextPacked(packed)
+		if !ok || shared > uint64(prev) {
+			return 0, fmt.Errorf("%w: packed paths are damaged at path %d of %d", muster.ErrInvalid, i, count)
+		}
+		packed = rest
+		prev = int(shared) + len(suffix)
+		total += prev
+		if total > maxBytes {
+			return 0, fmt.Errorf("%w: paths of more than %d bytes in one message", muster.ErrLimit, maxBytes)
+		}
+	}
+	if len(packed) > 0 {
+		return 0, fmt.Errorf("%w: %d bytes after %d packed paths", muster.ErrInvalid, len(packed), count)
+	}
+	return total, nil
+}
+
+// nextPacked cuts one path off.
+func nextPacked(b []byte) (shared uint64, suffix, rest []byte, ok bool) {
+	shared, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil, nil, false
+	}
+	b = b[n:]
+	length, n := binary.Uvarint(b)
+	if n <= 0 || length > uint64(len(b)-n) {
+		return 0, nil, nil, false
+	}
+	b = b[n:]
+	return shared, b[:length], b[length:], true
+}
