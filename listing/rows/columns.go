@@ -40,19 +40,14 @@ const (
 	requiredColumns         = ColPathIndex | ColName
 )
 
-var columnNames = [numColumns]string{
-	"path_index", "name", "kind", "length", "mtime", "atime", "mode", "owner", "group",
-	"replication", "block_size", "inode_id", "flags", "link_target", "blocks",
-}
-
 // ParseColumns returns the set of the named columns and of those that are always
 // sent. No name at all gives [DefaultColumns]. An unknown name is muster.ErrInvalid.
 func ParseColumns(names []string) (Columns, error) {
 	var c Columns
 next:
 	for _, name := range names {
-		for i, known := range columnNames {
-			if name == known {
+		for i := range columnTable {
+			if name == columnTable[i].name {
 				c |= 1 << i
 				continue next
 			}
@@ -77,9 +72,9 @@ func (c Columns) Has(x Columns) bool { return c&x == x }
 // Names returns the names of the set's columns in the order of the schema.
 func (c Columns) Names() []string {
 	names := make([]string, 0, bits.OnesCount32(uint32(c)))
-	for i, name := range columnNames {
+	for i := range columnTable {
 		if c.Has(1 << i) {
-			names = append(names, name)
+			names = append(names, columnTable[i].name)
 		}
 	}
 	return names

@@ -1,0 +1,208 @@
+package rows
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/muster-fs/muster"
+)
+
+// Decode checks a frame of the columns c.Normal() and returns a view of it. No bytes
+// at all are a batch of no rows.
+//
+// It takes ownership of the frame: the batch, its strings and its records alias it.
+// It checks all that an accessor, a record or a reader of it relies on: checksum,
+// bounds, the message's metadata, offsets, kinds, replications, signs of lengths,
+// UTF-8, and that a name is one component, so that joining it to a path stays below
+// that path. Bytes that fail are muster.ErrCorrupt; it never panics, and allocates a
+// batch, and a copy of the frame if that does not lie on an 8-byte boundary.
+func Decode(frame []byte, c Columns) (*Batch, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.Normal()
+	t := templateOf(c)
+	b := &Batch{columns: c, template: t}
+	if len(frame) == 0 {
+		return b, nil
+	}
+	rows, head, body, err := open(frame, c)
+	if err != nil {
+		return nil, err
+	}
+	if uintptr(unsafe.Pointer(unsafe.SliceData(body)))%8 != 0 {
+		body = bytes.Clone(body)
+	}
+	b.rows = rows
+	if err := b.cut(head, body); err != nil {
+		return nil, err
+	}
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// cut checks the message's head and cuts the body into the buffers.
+//
+// The counts of the frame decide where every buffer lies and what every other byte of
+// the head must be. So the counts are read, bounded, filled into the template, and
+// the result is compared with the head that came.
+func (b *Batch) cut(head, body []byte) error {
+	t := b.template
+	if len(head) != len(t.head) {
+		return corrupt("metadata of %d bytes, want %d", len(head), len(t.head))
+	}
+	count := func(at int, what string) (int, error) {
+		if at == 0 {
+			return 0, nil
+		}
+		n := binary.LittleEndian.Uint64(head[at:])
+		if n > uint64(len(body)) {
+			return 0, corrupt("%d %s in a body of %d", n, what, len(body))
+		}
+		return int(n), nil
+	}
+	var l lengths
+	var err error
+	if b.blocks, err = count(t.blocksAt, "blocks"); err != nil {
+		return err
+	}
+	l.setCounts(b.rows, b.blocks)
+	for k, s := range textSlots {
+		if l[s], err = count(t.textAt[k], "bytes of text"); err != nil {
+			return err
+		}
+	}
+
+	var scratch [maxHead]byte
+	want := scratch[:copy(scratch[:], t.head)]
+	if n := t.patch(want, b.rows, b.blocks, &l); n != len(body) {
+		return corrupt("body of %d bytes, its counts make %d", len(body), n)
+	}
+	if !bytes.Equal(head, want) {
+		return corrupt("metadata differs from that of its schema and counts")
+	}
+	for _, s := range t.buffers {
+		if s != absent {
+			b.buffers[s] = body[:l[s]:l[s]]
+			body = body[padded(l[s]):]
+		}
+	}
+	return nil
+}
+
+// check checks what the buffers hold. Buffers of columns that are not in the set are
+// empty and pass.
+func (b *Batch) check() error {
+	for _, s := range textSlots {
+		if err := checkText(s, b.buffers[s-1], b.buffers[s]); err != nil {
+			return err
+		}
+	}
+	for row := range b.rows {
+		if name := b.Name(row); !component(name) {
+			return corrupt("name %.64q in row %d is not one component of a path", name, row)
+		}
+	}
+	for row, kind := range b.buffers[slotKind] {
+		if k := muster.Kind(kind); k != muster.File && k != muster.Directory && k != muster.Link {
+			return corrupt("unknown kind %d in row %d", kind, row)
+		}
+	}
+	if err := checkReplications(b.buffers[slotReplication]); err != nil {
+		return err
+	}
+	for _, s := range [...]slot{slotLength, slotBlockSize, slotBlockOffset, slotBlockLength} {
+		if err := checkSigns(s, b.buffers[s]); err != nil {
+			return err
+		}
+	}
+	return b.checkBlocks()
+}
+
+// checkText checks that the offsets cut the text into valid UTF-8: the whole is valid
+// and no offset lies inside a character.
+func checkText(s slot, offsets, text []byte) error {
+	if offsets == nil {
+		return nil
+	}
+	if err := checkOffsets(s, offsets, len(text)); err != nil {
+		return err
+	}
+	if !utf8.Valid(text) {
+		return corrupt("%s: invalid UTF-8", s.column())
+	}
+	for i := 0; i < len(offsets); i += 4 {
+		at := binary.LittleEndian.Uint32(offsets[i:])
+		if int(at) < len(text) && !utf8.RuneStart(text[at]) {
+			return corrupt("%s: offset %d lies inside a character", s.column(), at)
+		}
+	}
+	return nil
+}
+
+// checkOffsets checks that offsets begin at 0, never fall, and end at limit.
+func checkOffsets(s slot, offsets []byte, limit int) error {
+	last := uint32(0)
+	for i := 0; i < len(offsets); i += 4 {
+		at := binary.LittleEndian.Uint32(offsets[i:])
+		if at < last || i == 0 && at != 0 {
+			return corrupt("%s: offset %d after %d", s.column(), at, last)
+		}
+		last = at
+	}
+	if int64(last) != int64(limit) {
+		return corrupt("%s: offsets end at %d, want %d", s.column(), last, limit)
+	}
+	return nil
+}
+
+// component says whether joining name to a path names that path or a child of it.
+func component(name string) bool {
+	return name != "." && name != ".." && len(name) <= muster.MaxNameBytes &&
+		strings.IndexByte(name, '/') < 0 && strings.IndexByte(name, 0) < 0
+}
+
+func checkReplications(values []byte) error {
+	known := muster.Replication(0) // rows of one kind follow each other
+	for i := 0; i < len(values); i += 2 {
+		r := muster.Replication(binary.LittleEndian.Uint16(values[i:]))
+		if r != known && !r.Valid() {
+			return corrupt("unknown replication %#x in row %d", uint16(r), i/2)
+		}
+		known = r
+	}
+	return nil
+}
+
+func checkSigns(s slot, values []byte) error {
+	for i := 0; i < len(values); i += 8 {
+		if v := int64(binary.LittleEndian.Uint64(values[i:])); v < 0 {
+			return corrupt("%s: %d is negative", s.column(), v)
+		}
+	}
+	return nil
+}
+
+// checkBlocks checks the lists of blocks, whose nodes are all unknown.
+func (b *Batch) checkBlocks() error {
+	if !b.columns.Has(ColBlocks) {
+		return nil
+	}
+	if err := checkOffsets(slotBlocksOffsets, b.buffers[slotBlocksOffsets], b.blocks); err != nil {
+		return err
+	}
+	if err := checkOffsets(slotNodesOffsets, b.buffers[slotNodesOffsets], 0); err != nil {
+		return err
+	}
+	for _, bits := range b.buffers[slotNodesValidity] {
+		if bits != 0 {
+			return corrupt("%s: nodes in a list without nodes", slotNodesValidity.column())
+		}
+	}
+	return nil
+}
