@@ -102,7 +102,11 @@ func (b *Builder) SetMTime(row int, ms int64) {
 // Size returns an upper bound of the bytes that AppendFrame appends, at most a few
 // hundred too many. It costs next to nothing.
 func (b *Builder) Size() int {
-	n := b.template.frameBytes + b.rows*b.template.rowBytes + b.blocks*b.template.blockBytes
+	if b.rows == 0 {
+		return 0
+	}
+	t := b.template
+	n := t.frameBytes + b.rows*t.rowBytes + b.blocks*t.blockBytes + b.blocks/8
 	for _, s := range textSlots {
 		n += len(b.buffers[s])
 	}

@@ -159,8 +159,8 @@ func (t *template) locate() {
 	}
 }
 
-// measure computes what a frame costs: in all, for each row and for each block,
-// texts apart. Padding counts in full.
+// measure computes what a frame costs: in all, for each row and for each block, apart
+// from texts and the bits of validity. Padding counts in full.
 func (t *template) measure() {
 	sum := func(rows, blocks int) (n int) {
 		var l lengths
@@ -175,7 +175,7 @@ func (t *template) measure() {
 	none := sum(0, 0)
 	t.frameBytes = headerBytes + len(t.head) + none + 8*len(t.buffers) + 64
 	t.rowBytes = sum(1, 0) - none
-	t.blockBytes = sum(0, 1) - none + 1 // and a bit of validity
+	t.blockBytes = sum(0, 1) - none
 }
 
 // patch fills in what varies and returns the length of the body.

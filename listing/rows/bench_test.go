@@ -1,0 +1,107 @@
+package rows
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/muster-fs/muster"
+)
+
+// benchRows are files of one block with names as table formats make them.
+func benchRows(n int) []sample {
+	samples := make([]sample, n)
+	for i := range samples {
+		samples[i] = sample{uint32(i), muster.Row{
+			ID: uint64(1000 + i), Kind: muster.File, Mode: 0o644, Length: 1 << 27, BlockSize: 1 << 28, MTime: 1764547200000, ATime: 1764547200000,
+			Replication: muster.Replicated(3), Owner: []byte("hive"), Group: []byte("supergroup"),
+			Name:   fmt.Appendf(nil, "part-%05d.snappy.parquet", i),
+			Blocks: []muster.Block{{Container: uint64(i), LocalID: 1, Length: 1 << 27}},
+		}}
+	}
+	return samples
+}
+
+// perRow runs f over rows and reports the time and bytes of one row.
+func benchmarkRows(b *testing.B, f func(b *testing.B, samples []sample, frame []byte)) {
+	for _, n := range []int{1, 4096} {
+		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
+			samples := benchRows(n)
+			frame := frameOf(AllColumns, samples)
+			b.ReportAllocs()
+			f(b, samples, frame)
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/row")
+			b.ReportMetric(float64(len(frame))/float64(n), "B/row")
+		})
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	benchmarkRows(b, func(b *testing.B, samples []sample, _ []byte) {
+		builder := NewBuilder(AllColumns)
+		for b.Loop() {
+			builder.Reset()
+			for i := range samples {
+				builder.Append(samples[i].path, &samples[i].row)
+			}
+		}
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	benchmarkRows(b, func(b *testing.B, samples []sample, frame []byte) {
+		builder := build(AllColumns, samples)
+		for b.Loop() {
+			frame = builder.AppendFrame(frame[:0])
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	benchmarkRows(b, func(b *testing.B, _ []sample, frame []byte) {
+		for b.Loop() {
+			if _, err := Decode(frame, AllColumns); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkRecord(b *testing.B) {
+	benchmarkRows(b, func(b *testing.B, _ []sample, frame []byte) {
+		batch, err := Decode(frame, AllColumns)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			batch.Record().Release()
+		}
+	})
+}
+
+// BenchmarkArrowWriter is what BenchmarkEncode replaces: Arrow's writer over a ready
+// record.
+func BenchmarkArrowWriter(b *testing.B) {
+	benchmarkRows(b, func(b *testing.B, samples []sample, _ []byte) {
+		record := arrowRecord(memory.DefaultAllocator, AllColumns, samples)
+		defer record.Release()
+		w := ipc.NewWriter(io.Discard, ipc.WithSchema(Schema(AllColumns)))
+		for b.Loop() {
+			if err := w.Write(record); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkArrowBuilder is what BenchmarkAppend replaces.
+func BenchmarkArrowBuilder(b *testing.B) {
+	benchmarkRows(b, func(b *testing.B, samples []sample, _ []byte) {
+		for b.Loop() {
+			arrowRecord(memory.DefaultAllocator, AllColumns, samples).Release()
+		}
+	})
+}
