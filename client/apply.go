@@ -3,8 +3,14 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // Apply applies a batch of commands as one: all or nothing, at most
@@ -15,7 +21,80 @@ import (
 // breaks, so it is applied at most once. If no answer comes in time the error is
 // ErrOutcomeUnknown. No command gives no call.
 func (c *Client) Apply(ctx context.Context, commands ...muster.Command) (muster.Applied, error) {
-	panic("not yet")
+	if len(commands) == 0 {
+		return muster.Applied{}, nil
+	}
+	request, err := c.request(commands)
+	if err != nil {
+		return muster.Applied{}, fmt.Errorf("apply: %w", err)
+	}
+	reply, err := c.apply(ctx, request)
+	if err != nil {
+		return muster.Applied{}, fmt.Errorf("apply: %w", err)
+	}
+	if r := reply.Refusal; r != nil {
+		return muster.Applied{}, refusal(r, commands)
+	}
+	if len(reply.InodeIds) != len(commands) {
+		return muster.Applied{}, fmt.Errorf("apply: %w", corrupt("%d results of %d commands", len(reply.InodeIds), len(commands)))
+	}
+	return muster.Applied{Txid: reply.Txid, IDs: reply.InodeIds}, nil
+}
+
+// request returns the batch as it is sent, however often.
+func (c *Client) request(commands []muster.Command) (*pb.ApplyRequest, error) {
+	if n := len(commands); n > muster.MaxBatchCommands {
+		return nil, fmt.Errorf("%w: %d commands in a batch, at most %d", muster.ErrLimit, n, muster.MaxBatchCommands)
+	}
+	r := &pb.ApplyRequest{Client: c.id[:], Sequence: c.sequence.Add(1)}
+	for i, command := range commands {
+		m, err := rpc.CommandToPB(command)
+		if err != nil {
+			return nil, fmt.Errorf("command %d: %w", i, err)
+		}
+		r.Commands = append(r.Commands, m)
+	}
+	if n := proto.Size(r); n > muster.MaxBatchBytes {
+		return nil, fmt.Errorf("%w: a batch of %d commands takes %d bytes, at most %d", muster.ErrLimit, len(commands), n, muster.MaxBatchBytes)
+	}
+	return r, nil
+}
+
+// apply sends a batch until there is an answer. Only answers are certain: after a
+// first attempt that may have been carried out, giving up leaves the outcome unknown.
+func (c *Client) apply(ctx context.Context, request *pb.ApplyRequest) (*pb.ApplyReply, error) {
+	limit := time.Now().Add(c.options.CommandTimeout)
+	timed, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	for b := (backoff{}); ; {
+		if err := ended(ctx); err != nil && b.attempts == 0 {
+			return nil, err
+		}
+		reply, err := c.service.Apply(c.context(timed), request)
+		if err == nil {
+			return reply, nil
+		}
+		err = rpc.FromWire(err)
+		switch {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ended(ctx))
+		case timed.Err() != nil:
+			return nil, fmt.Errorf("%w after %v: %w", ErrOutcomeUnknown, c.options.CommandTimeout, err)
+		case !retriable(err):
+			return nil, err
+		}
+		_ = b.wait(timed) // its end shows in the next attempt's error
+	}
+}
+
+// refusal names the command that was refused.
+func refusal(r *pb.Refusal, commands []muster.Command) error {
+	err := rpc.FromStatus(r.Code, r.Message)
+	if int(r.Index) >= len(commands) || err == nil {
+		return fmt.Errorf("apply: %w", corrupt("refusal of command %d of %d with code %d", r.Index, len(commands), r.Code))
+	}
+	command := commands[r.Index]
+	return &muster.CommandError{Index: int(r.Index), Verb: command.Verb(), Path: command.Subject(), Err: err}
 }
 
 // cause takes the error of a batch of one command out of its envelope.

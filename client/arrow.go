@@ -7,15 +7,33 @@ import (
 )
 
 // IPCWriter writes a listing as one standard Arrow IPC stream. Its columns are path
-// (the full path), then those asked for, with kind and replication as text.
+// (the full path), then those asked for, with kind and replication as text. It belongs
+// to one goroutine.
 type IPCWriter struct{ w *rows.IPCWriter }
 
 // NewIPCWriter writes rows of the columns c to w; 0 is rows.DefaultColumns, as in
 // ListOptions. The stream is valid after Close only.
-func NewIPCWriter(w io.Writer, c rows.Columns) *IPCWriter { panic("not yet") }
+func NewIPCWriter(w io.Writer, c rows.Columns) *IPCWriter {
+	return &IPCWriter{rows.NewIPCWriter(w, c)}
+}
 
 // Write writes the rows of a batch of the writer's columns. Outcomes are not written.
-func (w *IPCWriter) Write(b *Batch) error { panic("not yet") }
+func (w *IPCWriter) Write(b *Batch) error {
+	if b.Len() == 0 {
+		return nil
+	}
+	return w.w.Write(b.Batch, b.Path)
+}
 
 // Close ends the stream; it does not close the writer below.
-func (w *IPCWriter) Close() error { panic("not yet") }
+func (w *IPCWriter) Close() error { return w.w.Close() }
+
+// IPC writes the rows as a standard Arrow IPC stream with the full path in front, for
+// readers that know nothing of Muster. For a whole listing see IPCWriter.
+func (b *Batch) IPC(to io.Writer) error {
+	w := NewIPCWriter(to, b.Columns())
+	if err := w.Write(b); err != nil {
+		return err
+	}
+	return w.Close()
+}

@@ -1,12 +1,11 @@
 package client
 
 import (
-	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/rpc"
 )
 
 // Batch is a part of a listing: rows, and the outcomes of the paths that ended in it.
@@ -31,11 +30,13 @@ type Outcome struct {
 
 // Err returns nil for a path that is OK and complete, and else a *fs.PathError with
 // the code and the server's words.
-func (o Outcome) Err() error {
+func (o Outcome) Err() error { return o.err("list") }
+
+func (o Outcome) err(op string) error {
 	if o.Code == muster.OK {
 		return nil
 	}
-	return &fs.PathError{Op: "list", Path: o.Path, Err: &status{o.Code, o.Message}}
+	return pathError(op, o.Path, &rpc.Error{Code: o.Code, Text: o.Message})
 }
 
 // Len returns the number of rows.
@@ -44,6 +45,28 @@ func (b *Batch) Len() int {
 		return 0
 	}
 	return b.Batch.Len()
+}
+
+// outcomesOf names the paths of outcomes.
+func (b *Batch) outcomesOf(outcomes []muster.Outcome) []Outcome {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	all := make([]Outcome, len(outcomes))
+	for i, o := range outcomes {
+		path := b.given[o.Index-b.first]
+		if len(path) > muster.MaxPathBytes {
+			o.Message = tooLong(path)
+		}
+		all[i] = Outcome{Path: path, Outcome: o}
+	}
+	return all
+}
+
+// tooLong says what is wrong with a path of which the server saw the beginning only.
+func tooLong(path string) string {
+	_, err := muster.CleanPath(path)
+	return err.Error()
 }
 
 // Given returns the path that row i was listed for, as it was given.
@@ -68,10 +91,6 @@ func (b *Batch) AppendPath(dst []byte, i int) []byte {
 
 // Info returns row i as an owned value.
 func (b *Batch) Info(i int) Info { return Info{Path: b.Path(i), Entry: b.Entry(i)} }
-
-// IPC writes the rows as a standard Arrow IPC stream with the full path in front, for
-// readers that know nothing of Muster. For a whole listing see IPCWriter.
-func (b *Batch) IPC(w io.Writer) error { panic("not yet") }
 
 // cleanGiven collapses the slashes of a path that the server accepted.
 func cleanGiven(path string) string {

@@ -27,11 +27,11 @@ func (c Capabilities) Has(feature string) bool { return slices.Contains(c.Featur
 
 // Capabilities asks the server what it can do.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
-	return retry(ctx, c, "capabilities", c.capabilities)
+	return retry(ctx, c, c.capabilities)
 }
 
 func (c *Client) capabilities(ctx context.Context) (Capabilities, error) {
-	r, err := c.service.Capabilities(c.context(ctx), &pb.CapabilitiesRequest{})
+	r, err := c.service.Capabilities(ctx, &pb.CapabilitiesRequest{})
 	if err != nil {
 		return Capabilities{}, err
 	}

@@ -102,6 +102,8 @@ type link struct {
 	service  pb.DRPCNamespaceClient
 	id       [16]byte      // of request ids
 	sequence atomic.Uint64 // of the last request id
+
+	maxMessage int // bytes, as the server says; written by Dial only
 }
 
 // Dial returns a client of the server at addr (host:port). It makes one call, so that
@@ -125,7 +127,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 
 func newLink(addr string, o Options) *link {
 	l := &link{options: o}
-	l.pool = rpc.NewPool(addr, rpc.PoolOptions{})
+	l.pool = rpc.NewPool(addr, rpc.PoolOptions{MaxConnections: o.Connections, DialTimeout: o.DialTimeout})
 	l.service = pb.NewDRPCNamespaceClient(l.pool)
 	_, _ = rand.Read(l.id[:]) // never fails, see its documentation
 	return l
@@ -133,14 +135,18 @@ func newLink(addr string, o Options) *link {
 
 // handshake makes sure that both sides speak of the same rows.
 func (c *Client) handshake(ctx context.Context) error {
-	caps, err := c.capabilities(ctx)
+	caps, err := c.capabilities(c.context(ctx))
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
 	if err != nil {
-		return err
+		return rpc.FromWire(err)
 	}
 	if caps.RowSchema != rows.SchemaVersion {
 		return fmt.Errorf("%w: the server (%s) sends rows of version %d, this client reads version %d; upgrade the older one",
 			muster.ErrInvalid, caps.Version, caps.RowSchema, rows.SchemaVersion)
 	}
+	c.maxMessage = caps.MaxMessageBytes
 	return nil
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"time"
 
@@ -36,7 +37,16 @@ type CreateOptions struct {
 // CreateEntry makes a file from its metadata and returns its inode id. (Create is the
 // name of the call that will write file data.)
 func (c *Client) CreateEntry(ctx context.Context, path string, o CreateOptions) (uint64, error) {
-	panic("not yet")
+	applied, err := c.Apply(ctx, muster.Create{
+		Path: path, Mode: c.mask(orDefault(o.Mode, 0o666)), Length: o.Length,
+		Replication: o.Replication, BlockSize: o.BlockSize, Blocks: o.Blocks,
+		Owner: o.Owner, Group: o.Group, MTime: millis(o.MTime), ATime: millis(o.ATime),
+		Parents: o.Parents, Overwrite: o.Overwrite,
+	})
+	if err != nil {
+		return 0, pathError("create", path, cause(err))
+	}
+	return applied.IDs[0], nil
 }
 
 // RenameOptions say how to rename.
@@ -58,7 +68,13 @@ func (c *Client) Remove(ctx context.Context, path string) error {
 
 // RemoveAll removes a path and all below it, at once, whatever its size. A path that
 // does not exist is no error.
-func (c *Client) RemoveAll(ctx context.Context, path string) error { panic("not yet") }
+func (c *Client) RemoveAll(ctx context.Context, path string) error {
+	err := c.one(ctx, "removeall", muster.Delete{Path: path, Recursive: true})
+	if errors.Is(err, muster.ErrNotFound) {
+		return nil
+	}
+	return err
+}
 
 // Chmod sets the permissions and the sticky bit.
 func (c *Client) Chmod(ctx context.Context, path string, mode fs.FileMode) error {

@@ -2,11 +2,135 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/muster-fs/muster"
 )
 
 // FS returns the tree below root as a file system: fs.ReadDirFS, fs.StatFS,
 // fs.ReadLinkFS and fs.GlobFS. Directories, links and empty files can be opened;
 // opening a file with bytes fails with muster.ErrNoData, since Muster keeps metadata.
-// All its calls are made under ctx.
-func (c *Client) FS(ctx context.Context, root string) fs.FS { panic("not yet") }
+// Links are followed by the server, and may lead out of root. All its calls are made
+// under ctx.
+func (c *Client) FS(ctx context.Context, root string) fs.FS { return &view{ctx, c, root} }
+
+// view is a tree as io/fs sees it.
+type view struct {
+	ctx    context.Context // io/fs has no room for one in its calls
+	client *Client
+	root   string
+}
+
+var (
+	_ fs.ReadDirFS  = (*view)(nil)
+	_ fs.StatFS     = (*view)(nil)
+	_ fs.ReadLinkFS = (*view)(nil)
+	_ fs.GlobFS     = (*view)(nil)
+)
+
+// Open opens a directory or an empty file.
+func (v *view) Open(name string) (fs.File, error) {
+	info, err := v.stat("open", name, v.client.Stat)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() && info.Size() > 0 {
+		return nil, pathError("open", name, muster.ErrNoData)
+	}
+	if !info.IsDir() {
+		return &emptyFile{info: info, name: name}, nil
+	}
+	return &dirFile{view: v, info: info, name: name}, nil
+}
+
+// Stat follows links.
+func (v *view) Stat(name string) (fs.FileInfo, error) { return v.stat("stat", name, v.client.Stat) }
+
+// Lstat does not follow a link in last place.
+func (v *view) Lstat(name string) (fs.FileInfo, error) { return v.stat("lstat", name, v.client.Lstat) }
+
+// ReadLink returns a link's target as it was given.
+func (v *view) ReadLink(name string) (string, error) {
+	full, err := v.path("readlink", name)
+	if err != nil {
+		return "", err
+	}
+	target, err := v.client.ReadLink(v.ctx, full)
+	return target, renamed("readlink", name, err)
+}
+
+// ReadDir returns the entries of a directory in lexical order.
+func (v *view) ReadDir(name string) ([]fs.DirEntry, error) {
+	full, err := v.path("readdir", name)
+	if err != nil {
+		return nil, err
+	}
+	infos, err := v.client.readDir(v.ctx, full)
+	return dirEntries(infos), renamed("readdir", name, err)
+}
+
+// Glob returns the names that match. As fs.Glob has it, the only error is that of a
+// bad pattern.
+func (v *view) Glob(pattern string) ([]string, error) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, err
+	}
+	base, err := muster.CleanPath(v.root)
+	clean, err2 := muster.CleanPath("/" + pattern)
+	if pattern == "." {
+		return []string{"."}, nil
+	}
+	if err != nil || err2 != nil || clean != "/"+pattern {
+		return nil, nil // no name of io/fs looks like this
+	}
+	found, err := v.client.glob(v.ctx, base, clean)
+	if err != nil {
+		return nil, nil
+	}
+	for i := range found {
+		found[i] = strings.TrimPrefix(strings.TrimPrefix(found[i], base), "/")
+	}
+	return found, nil
+}
+
+func (v *view) stat(op, name string, call func(context.Context, string) (Info, error)) (fs.FileInfo, error) {
+	full, err := v.path(op, name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := call(v.ctx, full)
+	if err != nil {
+		return nil, renamed(op, name, err)
+	}
+	if name == "." {
+		return rootInfo{&info}, nil
+	}
+	return &info, nil
+}
+
+// path returns the full path of a name as io/fs has them.
+func (v *view) path(op, name string) (string, error) {
+	switch {
+	case !fs.ValidPath(name):
+		return "", pathError(op, name, fs.ErrInvalid)
+	case name == ".":
+		return v.root, nil
+	}
+	return strings.TrimSuffix(v.root, "/") + "/" + name, nil
+}
+
+// renamed gives an error of a full path the name that the caller used.
+func renamed(op, name string, err error) error {
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return pathError(op, name, err)
+}
+
+// rootInfo is the root of a view, whose name is "." there.
+type rootInfo struct{ *Info }
+
+func (rootInfo) Name() string { return "." }

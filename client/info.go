@@ -38,7 +38,7 @@ func (i Info) ModTime() time.Time { return i.Entry.ModTime() }
 func (i Info) IsDir() bool { return i.Entry.Kind == muster.Directory }
 
 // Info returns itself: nothing is fetched again.
-func (i Info) Info() (fs.FileInfo, error) { return i, nil }
+func (i Info) Info() (fs.FileInfo, error) { return &i, nil }
 
 // Sys returns a pointer to a copy of the entry.
 func (i Info) Sys() any { return &i.Entry }

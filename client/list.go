@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // ListOptions say what a listing returns. The zero value lists the children of each
@@ -54,7 +56,21 @@ type ListOptions struct {
 // When the connection breaks, the listing goes on from its last cursor on another one:
 // no row comes twice, none is lost.
 func (c *Client) List(ctx context.Context, paths iter.Seq[string], o ListOptions) iter.Seq2[*Batch, error] {
-	panic("not yet")
+	return c.list(ctx, func(context.Context) iter.Seq[string] { return paths }, maxWindowPaths, o)
+}
+
+// wire returns the options as a call sends them.
+func (o ListOptions) wire() (*pb.ListOptions, error) {
+	if err := o.Columns.Validate(); err != nil {
+		return nil, err
+	}
+	return &pb.ListOptions{
+		Limit:       int32(min(max(o.Limit, 0), math.MaxInt32)),
+		Columns:     uint32(o.Columns.Normal()),
+		Hidden:      pb.Hidden(o.Hidden),
+		Own:         o.Own,
+		Consistency: pb.Consistency(o.Consistency),
+	}, nil
 }
 
 // Collect gathers all rows of a listing. The error joins that of the whole call and

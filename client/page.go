@@ -2,7 +2,12 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"iter"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // Page lists one page of the paths: all of one state, at most ListOptions.Limit rows.
@@ -12,12 +17,81 @@ import (
 //
 // List is faster: it needs no round trip for each page.
 func (c *Client) Page(ctx context.Context, paths []string, cursor []byte, o ListOptions) (*Batch, error) {
-	panic("not yet")
+	b, err := c.page(ctx, paths, cursor, o)
+	if err != nil {
+		return nil, fmt.Errorf("list: %w", err)
+	}
+	return b, nil
+}
+
+func (c *Client) page(ctx context.Context, paths []string, cursor []byte, o ListOptions) (*Batch, error) {
+	options, err := o.wire()
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 0 {
+		return pageBatch(&reply{done: true}, nil, o.Columns.Normal())
+	}
+	request := &pb.ListPageRequest{Options: options, Cursor: cursor, Paths: packPaths(nil, paths), Count: uint32(len(paths))}
+	if n := len(request.Paths); n > c.maxMessage {
+		return nil, fmt.Errorf("%w: the paths take %d bytes, and a page call has at most %d; use List, which has no bound", muster.ErrLimit, n, c.maxMessage)
+	}
+	r, err := retry(ctx, c, func(ctx context.Context) (*reply, error) {
+		r := new(reply)
+		return r, c.pool.Invoke(ctx, "/muster.v1.Namespace/ListPage", replyEncoding{}, request, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pageBatch(r, paths, o.Columns.Normal())
+}
+
+// pageBatch checks a page. Where it begins is the cursor's secret, so that of a whole
+// listing no more is checked than the order and that the last page is at the end.
+func pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch, error) {
+	decoded, err := rows.Decode(r.frame, columns)
+	if err != nil {
+		return nil, err
+	}
+	last := -1
+	for i := range decoded.Len() {
+		at := int(decoded.PathIndex(i))
+		if at < last || at >= len(paths) {
+			return nil, corrupt("row of path %d after one of path %d of %d", at, last, len(paths))
+		}
+		last = at
+	}
+	for i, o := range r.outcomes {
+		if o.Index >= uint64(len(paths)) || i > 0 && o.Index != r.outcomes[i-1].Index+1 {
+			return nil, corrupt("outcome %d of a page is of path %d of %d", i, o.Index, len(paths))
+		}
+	}
+	if r.done != (len(r.cursor) == 0) {
+		return nil, corrupt("a page of %d paths that is done and has a cursor, or neither", len(paths))
+	}
+	if n := len(r.outcomes); r.done && n > 0 && r.outcomes[n-1].Index+1 != uint64(len(paths)) {
+		return nil, corrupt("the last page ends at path %d of %d", r.outcomes[n-1].Index, len(paths))
+	}
+	b := &Batch{Batch: decoded, Txid: r.txid, Cursor: r.cursor, given: paths}
+	b.Outcomes = b.outcomesOf(r.outcomes)
+	return b, nil
 }
 
 // Pages lists one directory page by page, from ListOptions.Cursor on: the iterator
 // for readers that stop and go on later, perhaps in another process. The error is one
 // of the whole call; the path's own is the outcome in the last batch.
 func (c *Client) Pages(ctx context.Context, path string, o ListOptions) iter.Seq2[*Batch, error] {
-	panic("not yet")
+	return func(yield func(*Batch, error) bool) {
+		paths := []string{path}
+		for cursor := o.Cursor; ; {
+			b, err := c.Page(ctx, paths, cursor, o)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if cursor = b.Cursor; !yield(b, nil) || len(cursor) == 0 {
+				return
+			}
+		}
+	}
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -35,6 +34,12 @@ func (b *backoff) wait(ctx context.Context) error {
 	}
 }
 
+// again waits before another attempt of a call that only reads, and says whether
+// there is one: not after too many, nor when the caller has gone.
+func (c *Client) again(ctx context.Context, b *backoff) bool {
+	return b.attempts+1 < c.options.Attempts && b.wait(ctx) == nil
+}
+
 // context adds the client's identity to a call.
 func (c *Client) context(ctx context.Context) context.Context {
 	return rpc.ClientContext(ctx, c.identity)
@@ -42,15 +47,18 @@ func (c *Client) context(ctx context.Context) context.Context {
 
 // retry makes a call that only reads until it works, fails for good, or has failed
 // too often.
-func retry[T any](ctx context.Context, c *Client, op string, call func(context.Context) (T, error)) (T, error) {
+func retry[T any](ctx context.Context, c *Client, call func(context.Context) (T, error)) (T, error) {
 	for b := (backoff{}); ; {
-		value, err := call(ctx)
+		value, err := call(c.context(ctx))
 		if err == nil {
 			return value, nil
 		}
 		err = rpc.FromWire(err)
-		if ctx.Err() != nil || !retriable(err) || b.attempts+1 >= c.options.Attempts || b.wait(ctx) != nil {
-			return value, fmt.Errorf("%s: %w", op, err)
+		if ctx.Err() != nil {
+			return value, ended(ctx)
+		}
+		if !retriable(err) || !c.again(ctx, &b) {
+			return value, err
 		}
 	}
 }

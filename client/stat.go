@@ -3,16 +3,54 @@ package client
 import (
 	"context"
 	"iter"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // Stat returns the status of what the path names, and follows a link in last place.
-func (c *Client) Stat(ctx context.Context, path string) (Info, error) { panic("not yet") }
+func (c *Client) Stat(ctx context.Context, path string) (Info, error) {
+	return c.stat(ctx, "stat", path, c.service.Stat)
+}
 
 // Lstat returns the status of what the path names; of a link its own.
-func (c *Client) Lstat(ctx context.Context, path string) (Info, error) { panic("not yet") }
+func (c *Client) Lstat(ctx context.Context, path string) (Info, error) {
+	return c.stat(ctx, "lstat", path, c.service.Lstat)
+}
+
+func (c *Client) stat(ctx context.Context, op, path string, call func(context.Context, *pb.PathRequest) (*pb.EntryReply, error)) (Info, error) {
+	clean, err := muster.CleanPath(path)
+	if err != nil {
+		return Info{}, pathError(op, path, err)
+	}
+	entry, err := retry(ctx, c, func(ctx context.Context) (muster.Entry, error) {
+		reply, err := call(ctx, &pb.PathRequest{Path: []byte(clean), Blocks: true})
+		if err != nil {
+			return muster.Entry{}, err
+		}
+		return rpc.EntryFromPB(reply)
+	})
+	if err != nil {
+		return Info{}, pathError(op, path, err)
+	}
+	return Info{Path: clean, Entry: entry}, nil
+}
 
 // ReadLink returns the target of a link, as it was given.
-func (c *Client) ReadLink(ctx context.Context, path string) (string, error) { panic("not yet") }
+func (c *Client) ReadLink(ctx context.Context, path string) (string, error) {
+	clean, err := muster.CleanPath(path)
+	if err != nil {
+		return "", pathError("readlink", path, err)
+	}
+	reply, err := retry(ctx, c, func(ctx context.Context) (*pb.ReadLinkReply, error) {
+		return c.service.ReadLink(ctx, &pb.PathRequest{Path: []byte(clean)})
+	})
+	if err != nil {
+		return "", pathError("readlink", path, err)
+	}
+	return string(reply.Target), nil
+}
 
 // Stated is the answer of StatAll for one path.
 type Stated struct {
@@ -25,5 +63,27 @@ type Stated struct {
 // each path, in their order; the iteration's error is one of the whole call. How paths
 // is used is said at List.
 func (c *Client) StatAll(ctx context.Context, paths iter.Seq[string]) iter.Seq2[Stated, error] {
-	panic("not yet")
+	return func(yield func(Stated, error) bool) {
+		var own Info // of the path whose outcome comes next, if its row came
+		for b, err := range c.List(ctx, paths, ListOptions{Own: true}) {
+			if err != nil {
+				yield(Stated{}, err)
+				return
+			}
+			row := 0
+			for _, o := range b.Outcomes {
+				if row < b.Len() && uint64(b.PathIndex(row)) == o.Index {
+					own = b.Info(row)
+					row++
+				}
+				answer := Stated{Path: o.Path, Info: own, Err: o.err("lstat")}
+				if own = (Info{}); !yield(answer, nil) {
+					return
+				}
+			}
+			if row < b.Len() {
+				own = b.Info(row)
+			}
+		}
+	}
 }

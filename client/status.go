@@ -27,8 +27,8 @@ type Counter struct {
 
 // Status asks the server how it is.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	return retry(ctx, c, "status", func(ctx context.Context) (Status, error) {
-		r, err := c.service.Status(c.context(ctx), &pb.StatusRequest{})
+	return retry(ctx, c, func(ctx context.Context) (Status, error) {
+		r, err := c.service.Status(ctx, &pb.StatusRequest{})
 		if err != nil {
 			return Status{}, err
 		}

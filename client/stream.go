@@ -1,0 +1,212 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// listing is one List: calls that follow one another, each from the last one's cursor
+// on. It belongs to the goroutine that consumes it, but for the window, which that
+// shares with the one that reads the paths and the one that sends them.
+type listing struct {
+	client  *Client
+	options *pb.ListOptions
+	columns rows.Columns
+	window  *window
+	ledger  ledger
+	cursor  []byte // of the last message
+	begun   bool   // a message was delivered
+}
+
+// errBroken is the end of a stream whose last message did not come.
+var errBroken = fmt.Errorf("%w: the listing was cut off", muster.ErrUnavailable)
+
+// list is List with paths that know the context of their iteration, and a bound of
+// how many are read ahead.
+func (c *Client) list(ctx context.Context, paths func(context.Context) iter.Seq[string], ahead int, o ListOptions) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		options, err := o.wire()
+		if err == nil && len(o.Cursor) > 0 {
+			err = fmt.Errorf("%w: a stream takes no cursor, it goes on by itself; use Pages or Page", muster.ErrInvalid)
+		}
+		if err != nil {
+			yield(nil, fmt.Errorf("list: %w", err))
+			return
+		}
+		l := &listing{client: c, options: options, columns: o.Columns.Normal(), window: newWindow(ahead)}
+		ctx, cancel := context.WithCancel(ctx)
+		filled := make(chan struct{})
+		go func() {
+			defer close(filled)
+			l.window.fill(ctx, paths(ctx))
+		}()
+		defer func() { cancel(); <-filled }()
+		if err := l.run(ctx, func(b *Batch) bool { return yield(b, nil) }); err != nil {
+			yield(nil, fmt.Errorf("list: %w", err))
+		}
+	}
+}
+
+// run makes calls until the listing is complete, the consumer has enough, or it fails.
+func (l *listing) run(ctx context.Context, emit func(*Batch) bool) error {
+	some := l.window.first(ctx)
+	l.window.rethrow()
+	if !some {
+		return ended(ctx)
+	}
+	for b := (backoff{}); ; {
+		progress, err := l.call(ctx, emit)
+		l.window.rethrow()
+		if progress {
+			b.attempts = 0
+		}
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ended(ctx)
+		case !retriable(err) || !l.resumable() || !l.client.again(ctx, &b):
+			return err
+		}
+	}
+}
+
+// resumable says whether another call can go on where the last one broke.
+func (l *listing) resumable() bool { return !l.begun || len(l.cursor) > 0 }
+
+// call makes one call. It ends without an error when the listing is complete or the
+// consumer has enough. progress says whether it delivered anything.
+func (l *listing) call(ctx context.Context, emit func(*Batch) bool) (progress bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := l.client.service.List(l.client.context(ctx))
+	if err != nil {
+		cancel()
+		return false, rpc.FromWire(err)
+	}
+	l.ledger.resume()
+	from := l.window.from()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		if !l.send(ctx, stream, from) {
+			cancel()
+		}
+	}()
+	// The order matters: cancelling is what ends a send that waits for the server.
+	defer func() { cancel(); <-sent; _ = stream.Close() }()
+	for {
+		var r reply
+		if err := stream.MsgRecv(&r, replyEncoding{}); err != nil {
+			return progress, broken(err)
+		}
+		b, err := l.enter(&r)
+		if err != nil {
+			return progress, err
+		}
+		progress = true
+		if !emit(b) {
+			return progress, nil
+		}
+		if r.done {
+			return progress, l.finish(stream)
+		}
+	}
+}
+
+// broken gives the end of a stream before its last message its meaning.
+func broken(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errBroken
+	}
+	return rpc.FromWire(err)
+}
+
+// finish takes the end of a complete stream, which leaves the connection to others.
+func (l *listing) finish(stream pb.DRPCNamespace_ListClient) error {
+	if _, err := stream.Recv(); err == nil {
+		return corrupt("a message follows the last one")
+	}
+	return nil // all has come: how the stream ends then is nobody's loss
+}
+
+// send sends the paths from index from on, in chunks, as they come. It says whether the
+// receiving side may wait for an answer: not if the paths ended before the last. A
+// stream that broke is no matter here, since that side learns why.
+func (l *listing) send(ctx context.Context, stream pb.DRPCNamespace_ListClient, from uint64) bool {
+	request := &pb.ListRequest{Options: l.options, Cursor: l.cursor}
+	var packed []byte
+	for last := false; !last; {
+		var chunk []string
+		if chunk, last = l.window.next(ctx, from, rpc.ChunkPaths, rpc.ChunkBytes); len(chunk) == 0 && !last {
+			return false
+		}
+		packed = packPaths(packed[:0], chunk)
+		request.Paths, request.Count, request.Last = packed, uint32(len(chunk)), last
+		if err := stream.Send(request); err != nil {
+			return true
+		}
+		from += uint64(len(chunk))
+		request.Options, request.Cursor = nil, nil
+	}
+	_ = stream.CloseSend()
+	return true
+}
+
+// packPaths appends the paths in the wire's form.
+func packPaths(dst []byte, paths []string) []byte {
+	prev := ""
+	for _, path := range paths {
+		path = wirePath(path)
+		dst = rpc.AppendPath(dst, prev, path)
+		prev = path
+	}
+	return dst
+}
+
+// wirePath cuts a path that is too long for any server: it stays too long, and so gets
+// its own refusal, but does not burst a message.
+func wirePath(path string) string { return path[:min(len(path), muster.MaxPathBytes+1)] }
+
+// enter checks a message whole before any of it is delivered, and books it.
+func (l *listing) enter(r *reply) (*Batch, error) {
+	decoded, err := rows.Decode(r.frame, l.columns)
+	if err != nil {
+		return nil, err
+	}
+	first := l.ledger.next
+	known, all := l.window.known()
+	if err := l.ledger.enter(decoded, r.outcomes, known); err != nil {
+		return nil, err
+	}
+	if r.done {
+		if err := l.ledger.close(r.totalRows, r.totalOutcomes, known, all); err != nil {
+			return nil, err
+		}
+	}
+	b := &Batch{Batch: decoded, Txid: r.txid, first: first, given: l.window.slice(first, min(l.ledger.next+1, known))}
+	b.Outcomes = b.outcomesOf(r.outcomes)
+	l.begun, l.cursor = true, r.cursor
+	return b, l.drop(r)
+}
+
+// drop forgets the paths that no call asks for again.
+func (l *listing) drop(r *reply) error {
+	keep := l.ledger.next
+	if len(r.cursor) > 0 {
+		// The cursor is of the path that is being listed, or of the last one finished.
+		// Hidden entries can bring it further than our rows and outcomes tell.
+		if keep = r.cursorIndex; keep+1 < l.ledger.next || keep > l.ledger.next || keep < l.window.from() {
+			return corrupt("cursor of path %d where path %d is listed", keep, l.ledger.next)
+		}
+	}
+	l.window.drop(keep)
+	return nil
+}

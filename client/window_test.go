@@ -1,0 +1,113 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// counted returns n paths and a count of how many were taken.
+func counted(n int) (iter.Seq[string], *int) {
+	taken := new(int)
+	return func(yield func(string) bool) {
+		for i := range n {
+			*taken++
+			if !yield(fmt.Sprintf("/%06d", i)) {
+				return
+			}
+		}
+	}, taken
+}
+
+func TestWindowReadsNoFurtherAheadThanItsBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newWindow(10)
+		paths, taken := counted(1000)
+		go w.fill(ctx, paths)
+		for from := uint64(0); from < 500; from += 10 {
+			synctest.Wait()
+			if want := int(from) + 11; *taken != want { // ten held, one at the door
+				t.Fatalf("%d paths taken, want %d", *taken, want)
+			}
+			chunk, last := w.next(ctx, from, 1000, 1<<20)
+			if len(chunk) != 10 || last || chunk[0] != fmt.Sprintf("/%06d", from) {
+				t.Fatalf("chunk of %d from %q, last %v", len(chunk), chunk[0], last)
+			}
+			w.drop(from + 10)
+		}
+		cancel()
+		synctest.Wait()
+		if n, all := w.known(); n != 510 || !all {
+			t.Fatalf("%d paths known, all: %v", n, all)
+		}
+	})
+}
+
+func TestWindowChunksKeepTheirBoundsAndTheLastSaysSo(t *testing.T) {
+	w := newWindow(100)
+	w.fill(t.Context(), slices.Values([]string{"/aaaa", "/bbbb", "/a-long-one", "/c", "/d", "/e"}))
+	var got [][]string
+	for from, last := uint64(0), false; !last; {
+		var chunk []string
+		chunk, last = w.next(t.Context(), from, 2, 8)
+		from += uint64(len(chunk))
+		got = append(got, slices.Clone(chunk))
+	}
+	want := [][]string{{"/aaaa"}, {"/bbbb"}, {"/a-long-one"}, {"/c", "/d"}, {"/e"}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+}
+
+func TestWindowSharesSlicesThatLaterPathsDoNotChange(t *testing.T) {
+	w := newWindow(1 << 20)
+	paths, _ := counted(100)
+	w.fill(t.Context(), paths)
+	shared := w.slice(90, 100)
+	w.drop(95)
+	for range 1000 {
+		w.tryAdd("/later")
+	}
+	for i, path := range shared {
+		if want := fmt.Sprintf("/%06d", 90+i); path != want {
+			t.Fatalf("path %d became %q", 90+i, path)
+		}
+	}
+	if got := w.slice(95, 96)[0]; got != "/000095" {
+		t.Fatalf("path 95 is %q", got)
+	}
+}
+
+func TestPanicOfPathsIsRaisedAtTheConsumer(t *testing.T) {
+	for name, fail := range map[string]func(){
+		"panic":  func() { panic("boom") },
+		"goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWindow(10)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				w.fill(t.Context(), func(yield func(string) bool) {
+					yield("/a")
+					fail()
+				})
+			}()
+			<-done
+			if chunk, last := w.next(t.Context(), 1, 10, 10); len(chunk) > 0 || last {
+				t.Fatalf("next gives %q, last %v", chunk, last)
+			}
+			defer func() {
+				if recover() == nil {
+					t.Fatal("nothing was raised")
+				}
+			}()
+			w.rethrow()
+		})
+	}
+}
