@@ -2,12 +2,150 @@ package rpc
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"storj.io/drpc/drpcmetadata"
 
 	"github.com/muster-fs/muster"
 )
 
-// ClientContext says who makes the calls under the context.
-func ClientContext(ctx context.Context, id muster.Identity) context.Context { panic("not yet") }
+// The keys of a call's metadata; others are ignored.
+const (
+	keyUser    = "user"
+	keyGroups  = "groups"  // each followed by a NUL
+	keyTimeout = "timeout" // whole milliseconds, decimal, at least 1
+)
 
-// Caller returns who makes the call whose context is ctx.
-func Caller(ctx context.Context) (muster.Identity, error) { panic("not yet") }
+// The bounds of an identity in metadata.
+const (
+	maxPrincipalBytes = 255 // of a user's or group's name
+	maxGroups         = 1024
+)
+
+// maxTimeout is what a longer timeout becomes; a deadline of a month is none.
+const maxTimeout = 30 * 24 * time.Hour
+
+type clientKey struct{}
+
+// credentials are an identity as metadata, encoded once for all its calls.
+type credentials struct {
+	metadata []byte
+	err      error // why the identity cannot be sent
+}
+
+// ClientContext says who makes the calls under the context. An identity that cannot
+// be sent fails those calls with muster.ErrUnauthenticated.
+func ClientContext(ctx context.Context, id muster.Identity) context.Context {
+	c := &credentials{err: checkIdentity(id)}
+	if c.err == nil {
+		md := map[string]string{keyUser: id.User}
+		if len(id.Groups) > 0 {
+			md[keyGroups] = strings.Join(id.Groups, "\x00") + "\x00"
+		}
+		c.metadata, c.err = drpcmetadata.Encode(nil, md)
+	}
+	return context.WithValue(ctx, clientKey{}, c)
+}
+
+// callMetadata encodes what crosses the wire before a call: the identity and how much
+// time is left. It returns nil if there is nothing to say.
+func callMetadata(ctx context.Context) ([]byte, error) {
+	var md []byte
+	if c, ok := ctx.Value(clientKey{}).(*credentials); ok {
+		if c.err != nil {
+			return nil, c.err
+		}
+		md = c.metadata[:len(c.metadata):len(c.metadata)] // shared by calls: append copies
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return md, nil
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return nil, fmt.Errorf("%w before the call was made", muster.ErrDeadline)
+	}
+	ms := strconv.FormatInt(int64((left+time.Millisecond-1)/time.Millisecond), 10)
+	return drpcmetadata.Encode(md, map[string]string{keyTimeout: ms})
+}
+
+// callTimeout reads the time that the caller gives the call; 0 is no bound.
+func callTimeout(md map[string]string) (time.Duration, error) {
+	text, ok := md[keyTimeout]
+	if !ok {
+		return 0, nil
+	}
+	ms, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || ms == 0 {
+		return 0, fmt.Errorf("%w: timeout %.32q of the call; it is whole milliseconds, at least 1", muster.ErrInvalid, text)
+	}
+	return time.Duration(min(ms, uint64(maxTimeout/time.Millisecond))) * time.Millisecond, nil
+}
+
+// authenticate establishes who makes a call. It is the one place that does, and it
+// believes what the metadata says.
+func authenticate(md map[string]string) (muster.Identity, error) {
+	user, ok := md[keyUser]
+	if !ok {
+		return muster.Identity{}, fmt.Errorf("%w: the call does not say who makes it", muster.ErrUnauthenticated)
+	}
+	id := muster.Identity{User: user}
+	if groups, ok := strings.CutSuffix(md[keyGroups], "\x00"); ok {
+		if n := strings.Count(groups, "\x00") + 1; n > maxGroups {
+			return muster.Identity{}, tooManyGroups(user, n)
+		}
+		id.Groups = strings.Split(groups, "\x00")
+	} else if md[keyGroups] != "" {
+		return muster.Identity{}, fmt.Errorf("%w: the groups of user %.64q are damaged", muster.ErrUnauthenticated, user)
+	}
+	return id, checkIdentity(id)
+}
+
+func checkIdentity(id muster.Identity) error {
+	if err := checkPrincipal("user", id.User); err != nil {
+		return err
+	}
+	if len(id.Groups) > maxGroups {
+		return tooManyGroups(id.User, len(id.Groups))
+	}
+	for _, group := range id.Groups {
+		if err := checkPrincipal("group", group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tooManyGroups(user string, n int) error {
+	return fmt.Errorf("%w: user %.64q has %d groups, at most %d", muster.ErrUnauthenticated, user, n, maxGroups)
+}
+
+// checkPrincipal says whether name may name a user or group: it ends up in owners, in
+// listings and in logs.
+func checkPrincipal(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: empty %s name", muster.ErrUnauthenticated, what)
+	case len(name) > maxPrincipalBytes:
+		return fmt.Errorf("%w: %s name %.64q... has %d bytes, at most %d", muster.ErrUnauthenticated, what, name, len(name), maxPrincipalBytes)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: %s name %q is not valid UTF-8", muster.ErrUnauthenticated, what, name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("%w: %s name %q has a control character", muster.ErrUnauthenticated, what, name)
+	}
+	return nil
+}
+
+// Caller returns who makes the call that a handler got ctx for.
+func Caller(ctx context.Context) (muster.Identity, error) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return muster.Identity{}, fmt.Errorf("%w: not the context of a call", muster.ErrUnauthenticated)
+	}
+	return c.caller, nil
+}

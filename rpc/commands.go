@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/muster-fs/muster"
@@ -58,11 +59,7 @@ func CommandFromPB(m *pb.Command) (muster.Command, error) {
 	case *pb.Command_Create:
 		return createFromPB(c.Create)
 	case *pb.Command_Symlink:
-		s := c.Symlink
-		return muster.Symlink{
-			Path: string(s.GetPath()), Target: string(s.GetTarget()),
-			Owner: s.GetOwner(), Group: s.GetGroup(), MTime: optional(s, s.GetMtime, s != nil && s.Mtime != nil),
-		}, nil
+		return symlinkFromPB(c.Symlink), nil
 	case *pb.Command_Rename:
 		return muster.Rename{From: string(c.Rename.GetFrom()), To: string(c.Rename.GetTo()), Overwrite: c.Rename.GetOverwrite()}, nil
 	case *pb.Command_Delete:
@@ -70,5 +67,74 @@ func CommandFromPB(m *pb.Command) (muster.Command, error) {
 	case *pb.Command_SetAttr:
 		return setAttrFromPB(c.SetAttr)
 	}
-	return nil, fmt.Errorf("%w: a command without content; its kind may be newer than this server", muster.ErrInvalid)
+	return nil, fmt.Errorf("%w: a command without content; it may be of a kind that is newer than this server", muster.ErrInvalid)
+}
+
+func mkdirFromPB(m *pb.Mkdir) (muster.Command, error) {
+	mode, err := modeFromPB(m.GetMode())
+	if err != nil {
+		return nil, fmt.Errorf("mkdir %q: %w", m.GetPath(), err)
+	}
+	return muster.Mkdir{
+		Path: string(m.GetPath()), Mode: mode, Parents: m.GetParents(),
+		Owner: m.GetOwner(), Group: m.GetGroup(), MTime: m.Mtime,
+	}, nil
+}
+
+func createFromPB(m *pb.Create) (muster.Command, error) {
+	mode, err := modeFromPB(m.GetMode())
+	if err != nil {
+		return nil, fmt.Errorf("create %q: %w", m.GetPath(), err)
+	}
+	replication, err := replicationFromPB(m.GetReplication())
+	if err != nil {
+		return nil, fmt.Errorf("create %q: %w", m.GetPath(), err)
+	}
+	return muster.Create{
+		Path: string(m.GetPath()), Mode: mode, Length: m.GetLength(), Replication: replication, BlockSize: m.GetBlockSize(),
+		Blocks: blocksFromPB(m.GetBlocks()), Owner: m.GetOwner(), Group: m.GetGroup(), MTime: m.Mtime, ATime: m.Atime,
+		Parents: m.GetParents(), Overwrite: m.GetOverwrite(),
+	}, nil
+}
+
+func symlinkFromPB(m *pb.Symlink) muster.Command {
+	return muster.Symlink{
+		Path: string(m.GetPath()), Target: string(m.GetTarget()),
+		Owner: m.GetOwner(), Group: m.GetGroup(), MTime: m.Mtime,
+	}
+}
+
+func setAttrFromPB(m *pb.SetAttr) (muster.Command, error) {
+	c := muster.SetAttr{Path: string(m.GetPath()), Owner: m.Owner, Group: m.Group, MTime: m.Mtime, ATime: m.Atime}
+	if m.Mode != nil {
+		mode, err := modeFromPB(*m.Mode)
+		if err != nil {
+			return nil, fmt.Errorf("setattr %q: %w", m.GetPath(), err)
+		}
+		c.Mode = &mode
+	}
+	return c, nil
+}
+
+// CommandErrorToPB returns the refusal of a batch, and false if err is none.
+func CommandErrorToPB(err error) (*pb.Refusal, bool) {
+	var refused *muster.CommandError
+	if !errors.As(err, &refused) {
+		return nil, false
+	}
+	code, text := ToStatus(refused.Err)
+	return &pb.Refusal{Index: uint32(refused.Index), Code: code, Message: text}, true
+}
+
+// CommandErrorFromPB returns the error of a refused batch of commands, a
+// *muster.CommandError, or nil if m is nil.
+func CommandErrorFromPB(m *pb.Refusal, commands []muster.Command) error {
+	if m == nil {
+		return nil
+	}
+	if uint64(m.Index) >= uint64(len(commands)) || m.Code == uint32(muster.OK) {
+		return fmt.Errorf("%w: the server refused command %d of %d with code %d", muster.ErrCorrupt, m.Index, len(commands), m.Code)
+	}
+	c := commands[m.Index]
+	return &muster.CommandError{Index: int(m.Index), Verb: c.Verb(), Path: c.Subject(), Err: FromStatus(m.Code, m.Message)}
 }

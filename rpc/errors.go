@@ -52,11 +52,11 @@ func ToWire(err error) error {
 }
 
 // FromWire reads an error of a dRPC call. One that the other side sent becomes an
-// *[Error]. A failure of the connection becomes muster.ErrUnavailable; io.EOF (the end
-// of a stream), the errors of contexts and those that have a code are returned as they
-// are. The errors of a [Pool] have passed here already.
+// *[Error]. A failure of the connection becomes muster.ErrUnavailable. A bare io.EOF
+// (the end of a stream), the errors of contexts and those that have a code are returned
+// as they are. The errors of a [Pool] have passed here already.
 func FromWire(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
+	if err == nil || err == io.EOF {
 		return err
 	}
 	var code muster.Code

@@ -2,10 +2,20 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"sync"
 	"time"
 
 	"storj.io/drpc"
+	"storj.io/drpc/drpcerr"
+	"storj.io/drpc/drpcmanager"
+	"storj.io/drpc/drpcstream"
+	"storj.io/drpc/drpcwire"
+
+	"github.com/muster-fs/muster"
 )
 
 // PoolOptions say how a pool behaves. The zero value works.
@@ -26,23 +36,231 @@ type PoolOptions struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// Pool makes calls to one address. It is a drpc.Conn for generated clients.
-type Pool struct{}
+func (o PoolOptions) withDefaults() PoolOptions {
+	o.MaxConnections = positiveOr(o.MaxConnections, 64)
+	o.WaitTimeout = positiveOr(o.WaitTimeout, time.Minute)
+	o.DialTimeout = positiveOr(o.DialTimeout, 10*time.Second)
+	o.IdleTimeout = positiveOr(o.IdleTimeout, time.Minute)
+	o.StallTimeout = positiveOr(o.StallTimeout, time.Minute)
+	if o.Dial == nil {
+		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+	return o
+}
+
+func positiveOr[T int | time.Duration](value, otherwise T) T {
+	if value <= 0 {
+		return otherwise
+	}
+	return value
+}
+
+// cancelGrace is how long a connection may take to carry the message that a call was
+// cancelled; then it is closed.
+const cancelGrace = time.Second
+
+// Pool makes calls to one address. It is a drpc.Conn for generated clients, for any
+// number of goroutines: each call has a connection of its own until it ends, since
+// dRPC carries one call at a time. Messages are bounded before a connection is touched,
+// so one that is too large costs none.
+//
+// Errors have passed [FromWire]; see [Retryable]. The context's identity and deadline
+// go along with the call. When the context of a call ends, the server is told and the
+// connection kept. It is closed instead if a write was in flight, or if the server may
+// not have read that far: a stream that had sent more than one message.
+//
+// A stream ends, and gives its connection back, when receiving returns an error (io.EOF
+// is the normal one), when its context ends, or by Close, whichever comes first.
+type Pool struct {
+	address string
+	options PoolOptions
+	slots   chan struct{}   // one for each call that has, or dials, a connection
+	open    context.Context // ends with Close
+	close   context.CancelFunc
+	out     sync.WaitGroup // calls, and the expiry timer
+
+	mu     sync.Mutex // guards what follows; never held while anything blocks
+	closed bool
+	conns  map[*conn]struct{} // all that are open
+	idle   []*conn            // unused ones, the longest unused first
+	expiry *time.Timer        // runs while there are idle ones
+}
+
+// conn is one connection. It is used by one call at a time.
+type conn struct {
+	*drpcmanager.Manager
+	unused time.Time // since when
+}
 
 // NewPool returns a pool of connections to address (host:port), none of which is made
 // before the first call.
-func NewPool(address string, o PoolOptions) *Pool { panic("not yet") }
+func NewPool(address string, o PoolOptions) *Pool {
+	o = o.withDefaults()
+	p := &Pool{
+		address: address,
+		options: o,
+		slots:   make(chan struct{}, o.MaxConnections),
+		conns:   make(map[*conn]struct{}),
+	}
+	p.open, p.close = context.WithCancel(context.Background())
+	return p
+}
 
+var _ drpc.Conn = (*Pool)(nil)
+
+// Invoke makes a call with one request and one reply.
 func (p *Pool) Invoke(ctx context.Context, rpc string, enc drpc.Encoding, in, out drpc.Message) error {
-	panic("not yet")
+	request, err := encode(in, enc)
+	if err != nil {
+		return err
+	}
+	defer release(request)
+	callCtx, cancel := detach(ctx)
+	defer cancel()
+	c, stream, err := p.start(ctx, callCtx, rpc)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, cancel)
+	ended, err := exchange(stream, *request, enc, out)
+	cancelled := !stop()
+	switch {
+	case ended:
+		<-stream.Finished() // at once, the server has said all
+		p.release(c, !cancelled)
+	case cancelled:
+		go p.settle(c, stream) // joined by Close
+	default:
+		p.release(c, false)
+	}
+	return p.failure(ctx, err)
 }
 
+// detach returns a context with ctx's values for dRPC to watch. It is cancelled only
+// to cancel a call that goes on: dRPC may close a connection whose call ends at the
+// moment that its context does.
+func detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.WithoutCancel(ctx))
+}
+
+// exchange sends a request and receives its reply, then the end of the call, which is
+// on its way with the reply: so the connection is free without another message. It says
+// whether the server has ended the call.
+func exchange(stream *drpcstream.Stream, request []byte, enc drpc.Encoding, out drpc.Message) (ended bool, err error) {
+	err = stream.RawWrite(drpcwire.KindMessage, request)
+	if err == nil {
+		err = stream.CloseSend() // flushes
+	}
+	if err != nil && err != io.EOF { // io.EOF: the call is over, receiving says why
+		return false, err
+	}
+	err = stream.MsgRecv(out, decoding{enc, muster.ErrCorrupt})
+	if err == io.EOF {
+		return false, broken("the server ended the call without an answer")
+	}
+	if err != nil {
+		return drpcerr.Code(err) != 0, err
+	}
+	_, end := stream.RawRecv()
+	return end == io.EOF, nil
+}
+
+// NewStream starts a call with streams of messages. The call reaches the server at
+// once. One goroutine may send while another receives.
 func (p *Pool) NewStream(ctx context.Context, rpc string, enc drpc.Encoding) (drpc.Stream, error) {
-	panic("not yet")
+	callCtx, cancel := detach(ctx)
+	c, stream, err := p.start(ctx, callCtx, rpc)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &clientStream{pool: p, conn: c, stream: stream, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	go s.watch() // joined by the pool's Close
+	if err := stream.RawFlush(); err != nil {
+		_ = s.Close()
+		return nil, p.failure(ctx, fmt.Errorf("start the call: %w", err))
+	}
+	return s, nil
 }
 
-// Close closes the connections and waits for their calls, which fail.
-func (p *Pool) Close() error { panic("not yet") }
+// start takes a connection and begins a call on it, which dRPC cancels with callCtx.
+func (p *Pool) start(ctx, callCtx context.Context, rpc string) (*conn, *drpcstream.Stream, error) {
+	md, err := callMetadata(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := p.acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	stream, err := c.begin(callCtx, rpc, md)
+	if err != nil {
+		p.release(c, false)
+		return nil, nil, p.failure(ctx, fmt.Errorf("start the call: %w", err))
+	}
+	return c, stream, nil
+}
 
-// Closed returns a channel that is closed once Close was called.
-func (p *Pool) Closed() <-chan struct{} { panic("not yet") }
+// begin begins a call; the messages that say so wait for the first flush.
+func (c *conn) begin(ctx context.Context, rpc string, md []byte) (*drpcstream.Stream, error) {
+	stream, err := c.NewClientStream(ctx, rpc)
+	if err != nil {
+		return nil, err
+	}
+	if len(md) > 0 {
+		if err := stream.RawWrite(drpcwire.KindInvokeMetadata, md); err != nil {
+			return nil, err
+		}
+	}
+	return stream, stream.RawWrite(drpcwire.KindInvoke, []byte(rpc))
+}
+
+// settle waits until a cancelled call is over and gives its connection back. The
+// connection tells the server, or closes itself if a write is in flight.
+func (p *Pool) settle(c *conn, stream *drpcstream.Stream) {
+	c.awaitCancel(stream)
+	p.release(c, true)
+}
+
+func (c *conn) awaitCancel(stream *drpcstream.Stream) {
+	grace := time.NewTimer(cancelGrace)
+	defer grace.Stop()
+	select {
+	case <-stream.Finished():
+	case <-grace.C:
+		_ = c.Close() // ends the stream
+		<-stream.Finished()
+	}
+}
+
+// failure makes of a call's error what the caller can use. A bare io.EOF is the end of
+// a stream; dRPC wraps that of a connection.
+func (p *Pool) failure(ctx context.Context, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	var code muster.Code
+	var other *Error
+	if wire := FromWire(err); errors.As(wire, &other) || errors.As(err, &code) {
+		return wire
+	}
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	if p.open.Err() != nil {
+		return p.closedError()
+	}
+	return broken("the connection to %s ended before the answer: %v", p.address, err)
+}
+
+// contextError returns the context's error with its code and cause.
+func contextError(ctx context.Context) error {
+	code, cause := muster.CodeOf(ctx.Err()), context.Cause(ctx)
+	if cause == ctx.Err() {
+		return code
+	}
+	return fmt.Errorf("%w: %w", code, cause)
+}

@@ -2,18 +2,28 @@ package rpc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"storj.io/drpc"
+	"storj.io/drpc/drpcmux"
+
+	"github.com/muster-fs/muster"
 )
 
 // ServerOptions are the limits of a server. The zero value works.
 type ServerOptions struct {
-	// MaxConnections bounds the open connections. 0: 4,096.
+	// MaxConnections bounds the open connections; on one past it each call is
+	// answered with muster.ErrUnavailable. 0: 4,096.
 	MaxConnections int
-	// MaxCalls bounds the calls in flight over all connections. 0: 1,024.
+	// MaxCalls bounds the calls in flight over all connections; one past it is answered
+	// with muster.ErrUnavailable. 0: 1,024.
 	MaxCalls int
 	// HandshakeTimeout is how long a new connection may take to say that it speaks
 	// this protocol. 0: 10 s.
@@ -23,19 +33,240 @@ type ServerOptions struct {
 	// StallTimeout ends a connection on which a send makes no progress, or on which the
 	// request of a call does not come. 0: 60 s.
 	StallTimeout time.Duration
-	// Logger gets failed calls and refused connections, and at debug level all calls;
-	// nil discards them.
+	// Logger gets failed calls and refused connections, and at debug level all of
+	// them; nil discards.
 	Logger *slog.Logger
 }
 
-// Server serves the calls of one service.
-type Server struct{}
+// Validate names the first setting that is out of bounds.
+func (o ServerOptions) Validate() error {
+	switch {
+	case o.MaxConnections < 0:
+		return fmt.Errorf("%w: max connections %d; use 1 or more, or 0 for the default", muster.ErrInvalid, o.MaxConnections)
+	case o.MaxCalls < 0:
+		return fmt.Errorf("%w: max calls %d; use 1 or more, or 0 for the default", muster.ErrInvalid, o.MaxCalls)
+	case o.HandshakeTimeout < 0 || o.IdleTimeout < 0 || o.StallTimeout < 0:
+		return fmt.Errorf("%w: a timeout below 0 (handshake %v, idle %v, stall %v)", muster.ErrInvalid, o.HandshakeTimeout, o.IdleTimeout, o.StallTimeout)
+	}
+	return nil
+}
+
+func (o ServerOptions) withDefaults() ServerOptions {
+	o.MaxConnections = positiveOr(o.MaxConnections, 4096)
+	o.MaxCalls = positiveOr(o.MaxCalls, 1024)
+	o.HandshakeTimeout = positiveOr(o.HandshakeTimeout, 10*time.Second)
+	o.IdleTimeout = positiveOr(o.IdleTimeout, 10*time.Minute)
+	o.StallTimeout = positiveOr(o.StallTimeout, time.Minute)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// ServerStats are the counters of a server since it was made.
+type ServerStats struct {
+	Connections int64  // open now
+	CallsActive int64  // in flight now
+	Accepted    uint64 // connections
+	Refused     uint64 // connections: past the limit, or not of this protocol
+	Calls       uint64 // that have ended
+	Failed      uint64 // of them, with an error
+	Overload    uint64 // of them, past the limit of calls or connections
+	Panics      uint64 // of handlers
+}
+
+// counters are the changing form of ServerStats.
+type counters struct {
+	connections, active                                  atomic.Int64
+	accepted, refused, calls, failed, overloaded, panics atomic.Uint64
+}
+
+// Server serves the calls of one service: it finds the handler, says who calls and until
+// when, turns its errors into wire codes, and survives its panics.
+//
+// The order is NewServer, any number of concurrent Serve, Shutdown.
+type Server struct {
+	options ServerOptions
+	log     *slog.Logger
+	mux     *drpcmux.Mux
+	methods map[string]bool // whether it is a call with one request and one reply
+	counters
+
+	ctx    context.Context // of all calls; ends when a stop is not graceful any more
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // connections
+
+	mu        sync.Mutex // guards what follows
+	stopping  bool
+	listeners map[net.Listener]struct{}
+	conns     map[*serverConn]struct{}
+}
 
 // NewServer returns a server of the service that desc describes, with impl's methods.
-func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error) { panic("not yet") }
+func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("rpc: %w", err)
+	}
+	s := &Server{
+		options:   o.withDefaults(),
+		mux:       drpcmux.New(),
+		methods:   make(map[string]bool),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*serverConn]struct{}),
+	}
+	s.log = s.options.Logger
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.mux.Register(impl, desc); err != nil {
+		return nil, fmt.Errorf("rpc: %w: register: %v", muster.ErrInternal, err)
+	}
+	for i := range desc.NumMethods() {
+		name, _, _, method, _ := desc.Method(i)
+		s.methods[name] = reflect.TypeOf(method).NumOut() == 2 // as drpcmux tells them
+	}
+	return s, nil
+}
 
-// Serve accepts connections until Shutdown.
-func (s *Server) Serve(lis net.Listener) error { panic("not yet") }
+// Stats returns the counters.
+func (s *Server) Stats() ServerStats {
+	return ServerStats{
+		Connections: s.connections.Load(), CallsActive: s.active.Load(), Accepted: s.accepted.Load(), Refused: s.refused.Load(),
+		Calls: s.calls.Load(), Failed: s.failed.Load(), Overload: s.overloaded.Load(), Panics: s.panics.Load(),
+	}
+}
 
-// Shutdown stops gracefully.
-func (s *Server) Shutdown(ctx context.Context) error { panic("not yet") }
+// Serve accepts connections from lis until Shutdown, which makes it return nil, or
+// until lis fails. It closes lis.
+func (s *Server) Serve(lis net.Listener) error {
+	defer func() { _ = lis.Close() }()
+	if !s.addListener(lis) {
+		return nil
+	}
+	defer s.removeListener(lis)
+	for pause := time.Duration(0); ; {
+		nc, err := lis.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			s.accept(nc)
+		case s.isStopping():
+			return nil
+		case isTemporary(err):
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.log.Warn("cannot accept a connection; will try again", "error", err, "pause", pause)
+			s.sleep(pause)
+		default:
+			return fmt.Errorf("accept connections on %v: %w", lis.Addr(), err)
+		}
+	}
+}
+
+// isTemporary says whether accepting may work later, as when files ran out.
+func isTemporary(err error) bool {
+	var temporary interface{ Temporary() bool }
+	return errors.As(err, &temporary) && temporary.Temporary()
+}
+
+func (s *Server) sleep(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.ctx.Done():
+	}
+}
+
+func (s *Server) addListener(lis net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return false
+	}
+	s.listeners[lis] = struct{}{}
+	return true
+}
+
+func (s *Server) removeListener(lis net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, lis)
+}
+
+func (s *Server) isStopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
+}
+
+// refusing is how many connections past the limit are kept for a moment, to be told so.
+const refusing = 64
+
+// accept serves a connection in a goroutine of its own, or closes it if there are far
+// too many.
+func (s *Server) accept(nc net.Conn) {
+	s.accepted.Add(1)
+	c := &serverConn{server: s, stallConn: stallConn{nc, s.options.StallTimeout}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := len(s.conns)
+	if s.stopping || open >= s.options.MaxConnections+refusing {
+		s.refused.Add(1)
+		_ = nc.Close() // it was not used
+		return
+	}
+	if open >= s.options.MaxConnections {
+		s.refused.Add(1)
+		c.refused = true
+	}
+	s.conns[c] = struct{}{}
+	s.connections.Add(1)
+	s.wg.Go(c.serve)
+}
+
+func (s *Server) forget(c *serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.connections.Add(-1)
+}
+
+// Shutdown stops the server: it accepts nothing more, closes the connections without a
+// call, and waits for the others to finish theirs. If ctx ends first, those calls are
+// cancelled and their connections closed, and Shutdown returns the context's error.
+// Either way every goroutine of the server has ended when it returns.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.wg.Wait()
+	}()
+	defer s.cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.cancel()
+	for _, c := range s.stop() {
+		_ = c.Close() // a send may be stuck in it
+	}
+	<-done
+	return fmt.Errorf("stop: calls in progress were cancelled: %w", contextError(ctx))
+}
+
+// stop ends what is not a call in progress, and returns the connections that are left.
+func (s *Server) stop() []*serverConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for lis := range s.listeners {
+		_ = lis.Close() // Serve has nothing to report about it
+	}
+	var busy []*serverConn
+	for c := range s.conns {
+		if !c.endIfIdle() {
+			busy = append(busy, c)
+		}
+	}
+	return busy
+}

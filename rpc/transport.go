@@ -1,0 +1,55 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"storj.io/drpc/drpcmanager"
+	"storj.io/drpc/drpcmigrate"
+	"storj.io/drpc/drpcstream"
+	"storj.io/drpc/drpcwire"
+
+	"github.com/muster-fs/muster"
+)
+
+// preface is what a client sends before its first call: dRPC's own, by which a port can
+// be shared with other protocols. Frames have no sign of their own by which to tell
+// them from garbage.
+var preface = drpcmigrate.DRPCHeader
+
+// managerOptions are those of the dRPC connections on both sides.
+func managerOptions() drpcmanager.Options {
+	return drpcmanager.Options{
+		Reader: drpcwire.ReaderOptions{MaximumBufferSize: MaxMessage},
+		// No buffer is kept with a stream: messages are encoded into pooled ones, see raw.
+		Stream: drpcstream.Options{MaximumBufferSize: 1},
+	}
+}
+
+// stallConn is a connection that ends when a write makes no progress for a time.
+type stallConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+// Write writes b. When the other side takes nothing for the timeout, the connection is
+// closed, so that nobody else waits for it as long.
+func (c *stallConn) Write(b []byte) (int, error) {
+	for done := 0; ; {
+		if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+			return done, err
+		}
+		n, err := c.Conn.Write(b[done:])
+		done += n
+		switch {
+		case err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
+			return done, err
+		case n == 0:
+			_ = c.Close() // the stall is the error to report
+			return done, fmt.Errorf("%w: the other side took no data for %v", muster.ErrUnavailable, c.timeout)
+		}
+	}
+}
