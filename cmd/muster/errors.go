@@ -1,8 +1,8 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,15 +13,18 @@ import (
 // reason returns what went wrong without the path and the operation, which the line
 // that it goes into names already.
 func reason(err error) string {
-	var command *muster.CommandError
-	if errors.As(err, &command) {
-		err = command.Err
+	for {
+		switch outer := err.(type) {
+		case *muster.CommandError:
+			err = outer.Err
+		case *fs.PathError:
+			err = outer.Err
+		case *os.LinkError:
+			err = outer.Err
+		default:
+			return err.Error()
+		}
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return err.Error()
 }
 
 // shown returns path as messages name it: as it is, or quoted if that would break

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/configs"
 )
@@ -83,11 +84,23 @@ Paths are absolute; what is given without a leading slash is taken from the root
 	flags.StringSlice("groups", nil, "with --user: the user's `GROUPS`, separated by commas (MUSTER_GROUPS)")
 
 	root.AddCommand(
-		newVersionCommand(a),
+		newUpCommand(a),
+		newImportCommand(a),
+		newMkdirCommand(a),
+		newTouchCommand(a),
+		newMvCommand(a),
+		newRmCommand(a),
+		newChmodCommand(a),
+		newChownCommand(a),
+		newLnCommand(a),
+		newFsckCommand(a),
+		newStatusCommand(a),
+		newConfigCommand(a),
 	)
 	for _, cmd := range root.Commands() {
 		a.prepare(cmd)
 	}
+	root.AddCommand(newVersionCommand(a)) // works whatever the configuration
 	return root
 }
 
@@ -123,8 +136,11 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 		Groups:      c.Groups,
 		Connections: c.Connections,
 	})
+	if errors.Is(err, muster.ErrUnavailable) {
+		return nil, fmt.Errorf("%w (muster up starts a server, --server names another)", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("server %s: %w (muster up starts one; --server names another)", c.Server, err)
+		return nil, err
 	}
 	a.dialled = dialled
 	return dialled, nil
@@ -152,7 +168,7 @@ func (a *app) errorf(format string, args ...any) {
 func (a *app) exitCode(ctx context.Context, err error) int {
 	var usage *usageError
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInterrupted
 	case err != nil && a.verb == "", errors.As(err, &usage):
 		a.errorf("%v", err)

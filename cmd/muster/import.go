@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
+)
+
+func newImportCommand(a *app) *cobra.Command {
+	var update bool
+	cmd := &cobra.Command{
+		Use:   "import [--update] SRC /dst",
+		Short: "Bring in the metadata of a real tree",
+		Long: `Bring the directories, files and links below the folder SRC of this machine in below /dst:
+names, sizes, times, permissions and, for a superuser, owners. File data stays where it
+is. /dst is made if it is missing, with its parents, and must be empty unless --update is
+given: then what is as in SRC already is left alone, what differs is replaced, and what is
+only in /dst stays. So an import that was interrupted goes on with --update.
+
+What cannot be brought in (names that are not UTF-8, sockets, devices and pipes, folders
+that cannot be read) is named on standard error, and makes the exit code 1.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.importTree(cmd.Context(), args[0], resolve(args[1]), update)
+		},
+	}
+	cmd.Flags().BoolVar(&update, "update", false, "bring an existing tree up to date")
+	return cmd
+}
+
+func (a *app) importTree(ctx context.Context, source, target string, update bool) error {
+	start := time.Now()
+	info, err := os.Stat(source) // SRC itself may be a link
+	if err != nil {
+		return sourceError(source, err)
+	}
+	if !info.IsDir() {
+		return sourceError(source, muster.ErrNotDirectory)
+	}
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	caps, err := c.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	im := &importer{app: a, client: c, update: update}
+	if caps.Superuser {
+		im.owners = newOwnerNames()
+	}
+	root, err := im.root(ctx, source, target, info)
+	if err != nil {
+		return err
+	}
+	im.progress = a.startProgress(ctx)
+	err = im.run(ctx, root)
+	im.progress.stop()
+	if err != nil {
+		a.errorf("stopped after %s; with --update it goes on from there", im.done)
+		return err
+	}
+	return im.summary(time.Since(start))
+}
+
+// root prepares the target and returns the folder to begin with.
+func (im *importer) root(ctx context.Context, source, target string, info fs.FileInfo) (*folder, error) {
+	f := &folder{source: source, want: im.entry(info)}
+	f.path = target
+	there, err := im.client.Stat(ctx, target)
+	switch {
+	case errors.Is(err, muster.ErrNotFound):
+		made := muster.Mkdir{Path: target, Mode: f.want.Mode | ownerAll, Parents: true, Owner: f.want.Owner, Group: f.want.Group}
+		if _, err = im.client.Apply(ctx, made); err == nil {
+			f.touched = true
+			im.done.add(f.want, 1)
+		}
+	case err == nil && !there.IsDir():
+		err = muster.ErrNotDirectory
+	case err == nil && !im.update:
+		err = refuseEntries(ctx, im.client, target)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", shown(target), reason(err))
+	}
+	if !f.touched {
+		f.exists, f.there = true, there.Entry
+	}
+	return f, nil
+}
+
+// refuseEntries fails unless the directory is empty.
+func refuseEntries(ctx context.Context, c *client.Client, dir string) error {
+	batch, _, err := c.Page(ctx, []string{dir}, nil, client.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if batch.Len() > 0 {
+		return fmt.Errorf("%w; --update brings it up to date", muster.ErrNotEmpty)
+	}
+	for _, outcome := range batch.Outcomes {
+		if err := outcome.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sourceError is an error of a path on this machine.
+func sourceError(path string, err error) error {
+	return fmt.Errorf("%s: %s", shown(path), reason(err))
+}
+
+// summary prints what was done.
+func (im *importer) summary(took time.Duration) error {
+	text := fmt.Sprintf("imported %s in %.1f s", im.done, took.Seconds())
+	if im.unchanged > 0 {
+		text += fmt.Sprintf(", %d unchanged", im.unchanged)
+	}
+	if im.skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", im.skipped)
+	}
+	_, err := fmt.Fprintln(im.app.stdout, text)
+	return err
+}
+
+// tally counts entries.
+type tally struct{ directories, files, links, bytes int64 }
+
+// add counts e n times; n is -1 to take it back.
+func (t *tally) add(e muster.Entry, n int64) {
+	switch e.Kind {
+	case muster.Directory:
+		t.directories += n
+	case muster.File:
+		t.files += n
+		t.bytes += n * e.Length
+	case muster.Link:
+		t.links += n
+	}
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d directories, %d files, %d links, %d bytes", t.directories, t.files, t.links, t.bytes)
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// progress shows a person how far an operation of unknown size is. A nil one, when
+// standard error is no terminal, shows nothing.
+type progress struct {
+	app    *app
+	stderr io.Writer // the app's, while messages go through bars
+	bars   *mpb.Progress
+	bar    *mpb.Bar
+}
+
+// startProgress shows the progress until stop is called; messages of the app go above it.
+func (a *app) startProgress(ctx context.Context) *progress {
+	if !isTerminal(a.stderr) {
+		return nil
+	}
+	bars := mpb.NewWithContext(context.WithoutCancel(ctx), mpb.WithOutput(a.stderr))
+	bar := bars.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.AppendDecorators(
+		decor.CurrentNoUnit("%d entries, "), decor.Elapsed(decor.ET_STYLE_GO)))
+	p := &progress{app: a, stderr: a.stderr, bars: bars, bar: bar}
+	a.stderr = bars
+	return p
+}
+
+func (p *progress) add(n int) {
+	if p != nil {
+		p.bar.IncrBy(n)
+	}
+}
+
+// stop takes the progress off the screen.
+func (p *progress) stop() {
+	if p == nil {
+		return
+	}
+	p.bar.SetTotal(-1, true)
+	p.bars.Wait()
+	p.app.stderr = p.stderr
+}

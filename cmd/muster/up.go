@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fs/muster/configs"
+	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/namespace"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/server"
+)
+
+func newUpCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "up --data DIR",
+		Short: "Start a server",
+		Long: `Start a server with its store in DIR, which is made if it is missing. One line on standard
+output says that it is ready, and where; the log goes to standard error. An interrupt or
+SIGTERM stops it: calls in progress are finished first.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd.Context()) },
+	}
+	serverFlags(cmd.Flags())
+	return cmd
+}
+
+// serverFlags adds the flags of the server's configuration.
+func serverFlags(flags *pflag.FlagSet) {
+	d := configs.Default()
+	flags.String("data", d.Data, "`DIR` of the store (MUSTER_DATA)")
+	flags.String("listen", d.Server.Listen, "`HOST:PORT` to listen on; port 0: any (MUSTER_LISTEN)")
+	flags.String("log-level", "info", "`LEVEL` of the log: debug, info, warn or error (MUSTER_LOG_LEVEL)")
+	flags.String("log-format", d.Log.Format, "`FORMAT` of the log: text or json (MUSTER_LOG_FORMAT)")
+}
+
+// up serves until ctx ends or the server fails.
+func (a *app) up(ctx context.Context) error {
+	logger := newLogger(a.stderr, a.config.Log)
+	options, err := serverOptions(a.config, logger)
+	if err != nil {
+		return err
+	}
+	s, err := server.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.stdout, "muster is ready on %s, data in %s\n", s.Addr(), options.Dir); err != nil {
+		return errors.Join(err, a.stop(s))
+	}
+	select {
+	case <-ctx.Done():
+		logger.Info("stopping", "timeout", a.config.Server.StopTimeout)
+	case <-s.Done():
+	}
+	return errors.Join(s.Err(), a.stop(s))
+}
+
+// stop shuts the server down, whether or not it runs still.
+func (a *app) stop(s *server.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(a.config.Server.StopTimeout))
+	defer cancel()
+	return s.Shutdown(ctx)
+}
+
+func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error) {
+	dir, err := filepath.Abs(c.Data)
+	return server.Options{
+		Dir:     dir,
+		Listen:  c.Server.Listen,
+		KeyFile: c.Cluster.KeyFile,
+		Version: version(),
+		Namespace: namespace.Options{
+			CacheBytes:    int64(c.Namespace.CacheSize),
+			MemTableBytes: int64(c.Namespace.MemTableSize),
+			Superuser:     c.Namespace.Superuser,
+			RequestAge:    time.Duration(c.Namespace.RequestAge),
+			RequestMax:    c.Namespace.RequestMax,
+		},
+		Listing: listing.Config{
+			MaxPaths:    c.Listing.MaxPaths,
+			Limit:       c.Listing.Limit,
+			MaxLimit:    c.Listing.MaxLimit,
+			PageBytes:   int(c.Listing.PageSize),
+			SnapshotAge: time.Duration(c.Listing.SnapshotAge),
+		},
+		RPC: rpc.ServerOptions{
+			MaxConnections: c.Server.MaxConnections,
+			MaxCalls:       c.Server.MaxCalls,
+		},
+		Logger: logger,
+	}, err
+}
+
+func newLogger(w io.Writer, c configs.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.Level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
