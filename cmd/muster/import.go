@@ -99,7 +99,7 @@ func (im *importer) root(ctx context.Context, source, target string, info fs.Fil
 
 // refuseEntries fails unless the directory is empty.
 func refuseEntries(ctx context.Context, c *client.Client, dir string) error {
-	batch, _, err := c.Page(ctx, []string{dir}, nil, client.ListOptions{Limit: 1})
+	batch, err := c.Page(ctx, []string{dir}, nil, client.ListOptions{Limit: 1})
 	if err != nil {
 		return err
 	}
