@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"storj.io/drpc"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc"
@@ -28,10 +29,10 @@ type reply struct {
 type replyEncoding struct{}
 
 // Marshal encodes a request.
-func (replyEncoding) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
+func (replyEncoding) Marshal(m drpc.Message) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
 
 // Unmarshal decodes a reply. Nothing in it aliases b, which is used again.
-func (replyEncoding) Unmarshal(b []byte, m any) error { return m.(*reply).unmarshal(b) }
+func (replyEncoding) Unmarshal(b []byte, m drpc.Message) error { return m.(*reply).unmarshal(b) }
 
 // The tags of the fields of pb.ListReply and pb.Outcome: field number and wire type.
 const (

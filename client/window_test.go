@@ -40,6 +40,7 @@ func TestWindowReadsNoFurtherAheadThanItsBound(t *testing.T) {
 			}
 			w.drop(from + 10)
 		}
+		synctest.Wait()
 		cancel()
 		synctest.Wait()
 		if n, all := w.known(); n != 510 || !all {
