@@ -71,7 +71,6 @@ and lists thousands of directories in one call.
 Paths are absolute; what is given without a leading slash is taken from the root.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(a.stdin)
@@ -80,33 +79,43 @@ Paths are absolute; what is given without a leading slash is taken from the root
 	flags := root.PersistentFlags()
 	flags.String("config", "", "read the configuration from this `FILE` (MUSTER_CONFIG)")
 	flags.String("server", "", "`HOST:PORT` of the server (MUSTER_SERVER)")
-	flags.String("user", "", "act as this user (MUSTER_USER)")
+	flags.String("user", "", "act as this `USER` (MUSTER_USER)")
 	flags.StringSlice("groups", nil, "with --user: the user's `GROUPS`, separated by commas (MUSTER_GROUPS)")
 
-	root.AddCommand(
+	a.addGroup(root, "The server",
 		newUpCommand(a),
+		newStatusCommand(a),
+		newFsckCommand(a),
+		newConfigCommand(a),
+	)
+	a.addGroup(root, "Change the tree",
 		newImportCommand(a),
 		newMkdirCommand(a),
 		newTouchCommand(a),
+		newLnCommand(a),
 		newMvCommand(a),
 		newRmCommand(a),
 		newChmodCommand(a),
 		newChownCommand(a),
-		newLnCommand(a),
-		newFsckCommand(a),
-		newStatusCommand(a),
-		newConfigCommand(a),
 	)
-	for _, cmd := range root.Commands() {
-		a.prepare(cmd)
-	}
 	root.AddCommand(newVersionCommand(a)) // works whatever the configuration
 	return root
+}
+
+// addGroup adds verbs to root under a common heading of the help.
+func (a *app) addGroup(root *cobra.Command, heading string, verbs ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: heading, Title: heading + ":"})
+	for _, verb := range verbs {
+		verb.GroupID = heading
+		a.prepare(verb)
+	}
+	root.AddCommand(verbs...)
 }
 
 // prepare wraps cmd and the commands below it: before one runs, the configuration is
 // loaded. All that fails up to there is wrong usage.
 func (a *app) prepare(cmd *cobra.Command) {
+	cmd.DisableFlagsInUseLine = true
 	for _, sub := range cmd.Commands() {
 		a.prepare(sub)
 	}
