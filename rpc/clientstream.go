@@ -36,12 +36,12 @@ func (s *clientStream) watch() {
 	select {
 	case <-s.stream.Finished():
 	case <-s.ctx.Done():
-		s.cancel()
-		s.conn.awaitCancel(s.stream)
 	case <-s.done:
-		s.cancel()
-		s.conn.awaitCancel(s.stream)
 	}
+	if !s.ended.Load() {
+		s.cancel()
+	}
+	s.conn.awaitEnd(s.stream)
 	s.pool.release(s.conn, s.reusable())
 }
 

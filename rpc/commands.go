@@ -116,25 +116,12 @@ func setAttrFromPB(m *pb.SetAttr) (muster.Command, error) {
 	return c, nil
 }
 
-// CommandErrorToPB returns the refusal of a batch, and false if err is none.
-func CommandErrorToPB(err error) (*pb.Refusal, bool) {
+// RefusalToPB returns the refusal of a batch, and false if err is none.
+func RefusalToPB(err error) (*pb.Refusal, bool) {
 	var refused *muster.CommandError
 	if !errors.As(err, &refused) {
 		return nil, false
 	}
 	code, text := ToStatus(refused.Err)
 	return &pb.Refusal{Index: uint32(refused.Index), Code: code, Message: text}, true
-}
-
-// CommandErrorFromPB returns the error of a refused batch of commands, a
-// *muster.CommandError, or nil if m is nil.
-func CommandErrorFromPB(m *pb.Refusal, commands []muster.Command) error {
-	if m == nil {
-		return nil
-	}
-	if uint64(m.Index) >= uint64(len(commands)) || m.Code == uint32(muster.OK) {
-		return fmt.Errorf("%w: the server refused command %d of %d with code %d", muster.ErrCorrupt, m.Index, len(commands), m.Code)
-	}
-	c := commands[m.Index]
-	return &muster.CommandError{Index: int(m.Index), Verb: c.Verb(), Path: c.Subject(), Err: FromStatus(m.Code, m.Message)}
 }

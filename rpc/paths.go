@@ -8,13 +8,15 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// The bounds of packed paths. A sender ends a chunk of a stream at ChunkPaths or
-// ChunkBytes, whichever comes first (a longer path has a chunk of its own); a receiver
-// takes up to MaxUnpackedBytes.
+// The bounds of packed paths, in bytes of the paths unpacked. A sender ends a chunk of a
+// stream at ChunkPaths or ChunkBytes, whichever comes first (a longer path has a chunk of
+// its own); a receiver takes ChunkPaths and MaxChunkBytes at least. A page call has
+// MaxPageBytes.
 const (
-	ChunkPaths       = 256
-	ChunkBytes       = 64 << 10 // of the paths unpacked
-	MaxUnpackedBytes = 16 << 20
+	ChunkPaths    = 256
+	ChunkBytes    = 64 << 10
+	MaxChunkBytes = 1 << 20
+	MaxPageBytes  = 16 << 20
 )
 
 // AppendPath packs path after prev, the path packed before it ("" for the first):
@@ -25,17 +27,6 @@ func AppendPath(dst []byte, prev, path string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(n))
 	dst = binary.AppendUvarint(dst, uint64(len(path)-n))
 	return append(dst, path[n:]...)
-}
-
-// PackPaths packs all paths.
-func PackPaths(paths []string) []byte {
-	var packed []byte
-	prev := ""
-	for _, path := range paths {
-		packed = AppendPath(packed, prev, path)
-		prev = path
-	}
-	return packed
 }
 
 func sharedPrefix(a, b string) int {

@@ -218,14 +218,16 @@ func (c *conn) begin(ctx context.Context, rpc string, md []byte) (*drpcstream.St
 	return stream, stream.RawWrite(drpcwire.KindInvoke, []byte(rpc))
 }
 
-// settle waits until a cancelled call is over and gives its connection back. The
-// connection tells the server, or closes itself if a write is in flight.
+// settle waits until a cancelled call is over and gives its connection back.
 func (p *Pool) settle(c *conn, stream *drpcstream.Stream) {
-	c.awaitCancel(stream)
+	c.awaitEnd(stream)
 	p.release(c, true)
 }
 
-func (c *conn) awaitCancel(stream *drpcstream.Stream) {
+// awaitEnd waits until a call that was cancelled, or that the server has ended, is over
+// on the wire. To cancel, the connection tells the server, or closes itself if a write
+// is in flight; if even that takes long it is closed here.
+func (c *conn) awaitEnd(stream *drpcstream.Stream) {
 	grace := time.NewTimer(cancelGrace)
 	defer grace.Stop()
 	select {

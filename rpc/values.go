@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -14,14 +16,6 @@ type ListOptions struct {
 	Hidden      muster.Hidden
 	Own         bool
 	Consistency muster.Consistency
-}
-
-// ListOptionsToPB returns the message of the options.
-func ListOptionsToPB(o ListOptions) *pb.ListOptions {
-	return &pb.ListOptions{
-		Limit: int32(min(max(o.Limit, 0), 1<<31-1)), Columns: o.Columns, Own: o.Own,
-		Hidden: pb.Hidden(o.Hidden), Consistency: pb.Consistency(o.Consistency),
-	}
 }
 
 // ListOptionsFromPB returns the options of a message; nil is the zero value. It
@@ -44,12 +38,13 @@ func ListOptionsFromPB(m *pb.ListOptions) (ListOptions, error) {
 	return o, nil
 }
 
-// EntryToPB returns the message of an entry that was read from the view of txid.
-func EntryToPB(e *muster.Entry, txid uint64) *pb.EntryReply {
+// RowToPB returns the message of an entry with the given name, which was read from the
+// view of txid. It keeps nothing of the row.
+func RowToPB(r *muster.Row, name string, txid uint64) *pb.EntryReply {
 	return &pb.EntryReply{
-		InodeId: e.ID, Kind: uint32(e.Kind), Name: []byte(e.Name), Length: e.Length, Mtime: e.MTime, Atime: e.ATime,
-		Mode: uint32(e.Mode), Owner: e.Owner, Group: e.Group, Replication: uint32(e.Replication), BlockSize: e.BlockSize,
-		Flags: uint32(e.Flags), LinkTarget: []byte(e.Target), Blocks: blocksToPB(e.Blocks), Txid: txid,
+		InodeId: r.ID, Kind: uint32(r.Kind), Name: []byte(name), Length: r.Length, Mtime: r.MTime, Atime: r.ATime,
+		Mode: uint32(r.Mode), Owner: string(r.Owner), Group: string(r.Group), Replication: uint32(r.Replication), BlockSize: r.BlockSize,
+		Flags: uint32(r.Flags), LinkTarget: bytes.Clone(r.Target), Blocks: blocksToPB(r.Blocks), Txid: txid,
 	}
 }
 
@@ -77,17 +72,9 @@ func EntryFromPB(m *pb.EntryReply) (muster.Entry, error) {
 
 // OutcomeToPB sets m, which may be used again and again, to the outcome.
 func OutcomeToPB(m *pb.Outcome, o *muster.Outcome) {
-	m.Index, m.Code, m.Message, m.Rows = o.Index, uint32(o.Code), o.Message, o.Rows
+	m.Index, m.Code, m.Rows = o.Index, uint32(o.Code), o.Rows
+	m.Message = strings.ToValidUTF8(o.Message, "\uFFFD")
 	m.InodeId, m.ChangedAt, m.Txid = o.ID, o.ChangedAt, o.Txid
-}
-
-// OutcomeFromPB returns the outcome of a message. A code of a newer version is
-// muster.ErrInternal.
-func OutcomeFromPB(m *pb.Outcome) muster.Outcome {
-	return muster.Outcome{
-		Index: m.GetIndex(), Code: knownCode(m.GetCode()), Message: m.GetMessage(), Rows: m.GetRows(),
-		ID: m.GetInodeId(), ChangedAt: m.GetChangedAt(), Txid: m.GetTxid(),
-	}
 }
 
 // RequestIDFromPB returns the request id of a call; no client is none. It refuses with

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/namespace"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// Status says how the server is.
+func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, error) {
+	tree, calls := h.tree.Stats(), h.rpc.Stats()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return &pb.StatusReply{
+		Version: h.version, Started: h.started.UnixMilli(),
+		Txid: tree.Txid, Inodes: tree.Inodes, Reclaiming: tree.Reclaiming, Requests: tree.Requests, StoreBytes: tree.StoreBytes,
+		Counters: []*pb.Counter{
+			counter("calls", calls.Calls),
+			counter("calls_active", calls.CallsActive),
+			counter("calls_failed", calls.Failed),
+			counter("calls_overload", calls.Overload),
+			counter("connections", calls.Connections),
+			counter("connections_accepted", calls.Accepted),
+			counter("connections_refused", calls.Refused),
+			counter("goroutines", runtime.NumGoroutine()),
+			counter("heap_bytes", memory.HeapAlloc),
+			counter("panics", calls.Panics),
+			counter("store_commits", tree.Commits),
+			counter("store_gets", tree.Gets),
+			counter("store_refusals", tree.Refusals),
+			counter("store_seeks", tree.Seeks),
+			counter("store_syncs", tree.Syncs),
+			counter("views", tree.Views),
+		},
+	}, nil
+}
+
+func counter[T int | int64 | uint64](name string, value T) *pb.Counter {
+	return &pb.Counter{Name: name, Value: float64(value)}
+}
+
+// How many problems of a check, and how many bytes of them, go into one message.
+const (
+	fsckProblems = 256
+	fsckBytes    = 64 << 10
+)
+
+// Fsck checks the whole store. It reads everything, past all permissions: so it is the
+// superuser's.
+func (h *handlers) Fsck(_ *pb.FsckRequest, stream pb.DRPCNamespace_FsckStream) error {
+	ctx := stream.Context()
+	caller, err := rpc.Caller(ctx)
+	if err != nil {
+		return err
+	}
+	if !h.tree.Superuser(&caller) {
+		return fmt.Errorf("%w: user %q is no superuser, who alone may check the store", muster.ErrPermission, caller.User)
+	}
+	reply, size := new(pb.FsckReply), 0
+	sum, err := h.tree.Fsck(ctx, func(p namespace.Problem) error {
+		reply.Problems = append(reply.Problems, &pb.Problem{Kind: p.Kind, InodeId: p.ID, Path: []byte(p.Path), Message: strings.ToValidUTF8(p.Message, "\uFFFD")})
+		size += len(p.Path) + len(p.Message)
+		if len(reply.Problems) < fsckProblems && size < fsckBytes {
+			return nil
+		}
+		err := stream.Send(reply)
+		reply, size = new(pb.FsckReply), 0
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	reply.Done = true
+	reply.Inodes, reply.Directories, reply.Files, reply.Links = sum.Inodes, sum.Directories, sum.Files, sum.Links
+	reply.ProblemCount, reply.Reclaiming = sum.Problems, sum.Reclaiming
+	return stream.Send(reply)
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// ListPage lists one page.
+func (h *handlers) ListPage(ctx context.Context, r *pb.ListPageRequest) (*pb.ListReply, error) {
+	caller, err := rpc.Caller(ctx)
+	if err != nil {
+		return nil, err
+	}
+	options, err := listOptions(r.GetOptions())
+	if err != nil {
+		return nil, err
+	}
+	paths, err := rpc.UnpackPaths(r.GetPaths(), r.GetCount(), h.lister.Config().MaxPaths, rpc.MaxPageBytes)
+	if err != nil {
+		return nil, err
+	}
+	m, err := h.lister.Page(ctx, &caller, paths, options, r.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	var out output
+	return out.fill(m), nil
+}
+
+// List lists any number of paths, while they arrive.
+func (h *handlers) List(stream pb.DRPCNamespace_ListStream) error {
+	ctx := stream.Context()
+	caller, err := rpc.Caller(ctx)
+	if err != nil {
+		return err
+	}
+	in := &intake{stream: stream, messages: make(chan received), maxPaths: max(h.lister.Config().MaxPaths, rpc.ChunkPaths)}
+	if err := rpc.Go(ctx, func() { in.receive(ctx) }); err != nil {
+		return err
+	}
+	first, err := in.take(ctx)
+	if err != nil {
+		return err
+	}
+	options, err := listOptions(first.GetOptions())
+	if err != nil {
+		return err
+	}
+	out := &output{stream: stream}
+	return h.lister.Stream(ctx, &caller, options, first.GetCursor(), in.next, out.send)
+}
+
+func listOptions(m *pb.ListOptions) (listing.Options, error) {
+	o, err := rpc.ListOptionsFromPB(m)
+	if err != nil {
+		return listing.Options{}, err
+	}
+	return listing.Options{
+		Limit: o.Limit, Columns: rows.Columns(o.Columns), Hidden: o.Hidden, Own: o.Own, Consistency: o.Consistency,
+	}, nil
+}
+
+// intake takes the requests of a List call. A goroutine of the call receives them, one
+// ahead of next, because receiving itself cannot be interrupted before the call ends.
+type intake struct {
+	stream   pb.DRPCNamespace_ListStream
+	messages chan received
+	maxPaths int
+
+	kept *pb.ListRequest // taken, its paths not yet
+	last bool            // no more requests follow
+}
+
+type received struct {
+	request *pb.ListRequest
+	err     error
+}
+
+// receive hands on requests until the last one, or until ctx ends.
+func (in *intake) receive(ctx context.Context) {
+	for {
+		m, err := in.stream.Recv()
+		select {
+		case in.messages <- received{m, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil || m.GetLast() {
+			return
+		}
+	}
+}
+
+// take returns the first request, which next goes on with.
+func (in *intake) take(ctx context.Context) (*pb.ListRequest, error) {
+	select {
+	case r := <-in.messages:
+		if r.err == io.EOF {
+			return nil, fmt.Errorf("%w: the paths ended before the last of them was named", muster.ErrInvalid)
+		}
+		in.kept = r.request
+		return r.request, r.err
+	case <-ctx.Done():
+		return nil, rpc.Cause(ctx)
+	}
+}
+
+// next returns the next chunk of paths, and io.EOF after the last.
+func (in *intake) next(ctx context.Context) ([]string, error) {
+	if in.last {
+		return nil, io.EOF
+	}
+	m := in.kept
+	if m == nil {
+		var err error
+		if m, err = in.take(ctx); err != nil {
+			return nil, err
+		}
+		if m.Options != nil || len(m.Cursor) > 0 {
+			return nil, fmt.Errorf("%w: options or a cursor after the first message of a stream", muster.ErrInvalid)
+		}
+	}
+	in.kept, in.last = nil, m.GetLast()
+	return rpc.UnpackPaths(m.GetPaths(), m.GetCount(), in.maxPaths, rpc.MaxChunkBytes)
+}
+
+// output makes replies of messages. The reply and its buffer are used again and again.
+type output struct {
+	stream   pb.DRPCNamespace_ListStream
+	reply    pb.ListReply
+	outcomes []*pb.Outcome // those of the reply, and more from earlier ones
+	buffer   []byte
+}
+
+// send sends a message.
+func (out *output) send(m *listing.Message) error {
+	b, err := proto.MarshalOptions{}.MarshalAppend(out.buffer[:0], out.fill(m))
+	if err != nil {
+		return fmt.Errorf("%w: encode rows: %v", muster.ErrInternal, err)
+	}
+	out.buffer = b
+	return rpc.SendRaw(out.stream, b)
+}
+
+// fill sets the reply to the message; it shares the message's bytes.
+func (out *output) fill(m *listing.Message) *pb.ListReply {
+	for len(out.outcomes) < len(m.Outcomes) {
+		out.outcomes = append(out.outcomes, new(pb.Outcome))
+	}
+	for i := range m.Outcomes {
+		rpc.OutcomeToPB(out.outcomes[i], &m.Outcomes[i])
+	}
+	r := &out.reply
+	r.Frame, r.Outcomes, r.Cursor, r.CursorIndex = m.Frame, out.outcomes[:len(m.Outcomes)], m.Cursor, m.CursorIndex
+	r.Done, r.TotalRows, r.TotalOutcomes, r.Txid = m.Done, m.TotalRows, m.TotalOutcomes, m.Txid
+	return r
+}
