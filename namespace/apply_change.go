@@ -1,0 +1,290 @@
+package namespace
+
+import (
+	"fmt"
+
+	"github.com/muster-fs/muster"
+)
+
+// remove takes a child out of its directory. A directory with entries is detached whole, to
+// be reclaimed later: that takes the same few writes whatever is below.
+func (tx *txn) remove(dir int32, name string, r *muster.Row, b blockList) error {
+	if err := tx.mayRemove(dir, name, r); err != nil {
+		return err
+	}
+	parent := tx.walk.nodes[dir].id
+	d := entryDelta{entries: -1}
+	if r.Kind == muster.Directory {
+		d.dirs = -1
+	}
+	if err := tx.touch(parent, d); err != nil {
+		return err
+	}
+	tx.walk.changed(r)
+	tx.deleteRow(parent, name)
+	if r.Kind != muster.Directory {
+		tx.drop(r.ID, b)
+		return nil
+	}
+	rec, err := tx.record(r.ID)
+	if err != nil {
+		return err
+	}
+	if rec.entries == 0 {
+		tx.drop(r.ID, b)
+		return nil
+	}
+	tx.detach(r.ID, &rec)
+	return nil
+}
+
+// drop deletes what lies under an inode's id.
+func (tx *txn) drop(id uint64, b blockList) {
+	tx.deleteRecord(id)
+	if b.chunks() > 0 {
+		tx.deleteChunks(id)
+	}
+	tx.meta.inodes--
+}
+
+// detach makes a directory the root of a tree to be reclaimed.
+func (tx *txn) detach(id uint64, rec *record) {
+	rec.parent, rec.name, rec.recordAt = 0, nil, tx.meta.txid
+	tx.setRecord(id, rec)
+	tx.key = appendIDKey(tx.key[:0], tagQueue, id)
+	tx.value = appendQueue(tx.value[:0], nil)
+	tx.set(tx.key, tx.value)
+	tx.meta.detached++
+}
+
+// mayRemove checks that the caller may remove or rename a child of a directory.
+func (tx *txn) mayRemove(dir int32, name string, r *muster.Row) error {
+	if err := tx.mayChange(dir); err != nil {
+		return err
+	}
+	var parent muster.Row
+	if _, err := decodeRow(tx.walk.nodes[dir].row, &parent); err != nil {
+		return err
+	}
+	if tx.who.sticky(&parent, r) {
+		path := tx.walk.nodePath(dir)
+		return fmt.Errorf("%w: %s is sticky, and user %q owns neither it nor %q in it", muster.ErrPermission, path, tx.who.User, name)
+	}
+	return nil
+}
+
+// delete removes an entry, not following a link. Of a tree it checks the top only.
+func (tx *txn) delete(c *muster.Delete) (uint64, error) {
+	dir, name, err := tx.parentOf(c.Path)
+	if err != nil {
+		return 0, err
+	}
+	var r muster.Row
+	b, ok, err := tx.lookup(dir, name, &r)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, muster.ErrNotFound
+	}
+	if r.Kind == muster.Directory && !c.Recursive {
+		if err := tx.mayRemove(dir, name, &r); err != nil {
+			return 0, err
+		}
+		if err := tx.mustBeEmpty(r.ID); err != nil {
+			return 0, err
+		}
+	}
+	return r.ID, tx.remove(dir, name, &r, b)
+}
+
+func (tx *txn) mustBeEmpty(dir uint64) error {
+	rec, err := tx.record(dir)
+	if err == nil && rec.entries > 0 {
+		err = muster.ErrNotEmpty
+	}
+	return err
+}
+
+// rename moves an entry, following no link in last place.
+func (tx *txn) rename(c *muster.Rename) (uint64, error) {
+	from, name, err := tx.parentOf(c.From)
+	if err != nil {
+		return 0, err
+	}
+	var r muster.Row
+	b, ok, err := tx.lookup(from, name, &r)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, muster.ErrNotFound
+	}
+	source := tx.walk.nodes[from] // a value: the walk to the target may reuse its place
+	if err := tx.mayRemove(from, name, &r); err != nil {
+		return 0, err
+	}
+	if !c.Overwrite && isRoot(c.To) {
+		return 0, fmt.Errorf("%w: /", muster.ErrExists)
+	}
+	to, newName, err := tx.parentOf(c.To)
+	if err != nil {
+		return 0, fmt.Errorf("to %s: %w", c.To, err)
+	}
+	target := tx.walk.nodes[to]
+	if r.Kind == muster.Directory && tx.walk.within(to, r.ID) {
+		return 0, fmt.Errorf("%w: %s is in the directory to be moved", muster.ErrInvalid, c.To)
+	}
+	if same := source.id == target.id && name == newName; same && c.Overwrite {
+		return r.ID, nil
+	}
+	if err := tx.clear(to, newName, r.Kind, c.Overwrite); err != nil {
+		return 0, fmt.Errorf("to %s: %w", c.To, err)
+	}
+	if err := tx.mayChange(to); err != nil {
+		return 0, err
+	}
+	return r.ID, tx.move(source.id, target.id, name, newName, &r, b)
+}
+
+// clear makes the place of a rename's target free.
+func (tx *txn) clear(dir int32, name string, kind muster.Kind, overwrite bool) error {
+	var old muster.Row
+	b, ok, err := tx.lookup(dir, name, &old)
+	switch {
+	case err != nil || !ok:
+		return err
+	case !overwrite:
+		return muster.ErrExists
+	case kind != muster.Directory && old.Kind == muster.Directory:
+		return muster.ErrIsDirectory
+	case kind == muster.Directory && old.Kind != muster.Directory:
+		return muster.ErrNotDirectory
+	case kind == muster.Directory:
+		if err := tx.mustBeEmpty(old.ID); err != nil {
+			return err
+		}
+	}
+	return tx.remove(dir, name, &old, b)
+}
+
+// move takes a row from one place to another.
+func (tx *txn) move(from, to uint64, name, newName string, r *muster.Row, b blockList) error {
+	d := entryDelta{entries: 1}
+	if r.Kind == muster.Directory {
+		d.dirs = 1
+	}
+	if err := tx.touch(from, entryDelta{-d.entries, -d.dirs}); err != nil {
+		return err
+	}
+	if err := tx.touch(to, d); err != nil {
+		return err
+	}
+	rec, err := tx.record(r.ID)
+	if err != nil {
+		return err
+	}
+	rec.parent, rec.name = to, []byte(newName)
+	if rec.kind == muster.Directory {
+		rec.recordAt = tx.meta.txid
+	}
+	tx.setRecord(r.ID, &rec)
+	tx.deleteRow(from, name)
+	tx.setRow(to, newName, r, b)
+	tx.walk.changed(r)
+	return nil
+}
+
+// setAttr changes attributes. Mode and owners are the owner's to change, a new owner the
+// superuser's; times are also for who may write a file.
+func (tx *txn) setAttr(c *muster.SetAttr) (uint64, error) {
+	f, err := tx.walk.resolve(c.Path, true)
+	if err != nil {
+		return 0, err
+	}
+	var r muster.Row
+	b, err := decodeRow(f.row, &r)
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.maySetAttr(c, &r); err != nil {
+		return 0, err
+	}
+	row := c.Mode != nil || c.Owner != nil || c.Group != nil || c.ATime != nil
+	if c.Mode != nil {
+		r.Mode = *c.Mode
+	}
+	if c.Owner != nil {
+		r.Owner = []byte(*c.Owner)
+	}
+	if c.Group != nil {
+		r.Group = []byte(*c.Group)
+	}
+	if c.ATime != nil {
+		r.ATime = *c.ATime
+	}
+	if c.MTime != nil {
+		if r.Kind == muster.Directory {
+			if err := tx.setDirectoryTime(r.ID, *c.MTime); err != nil {
+				return 0, err
+			}
+		} else {
+			r.MTime, row = *c.MTime, true
+		}
+	}
+	if row {
+		err = tx.replaceRow(tx.walk.parentID(f), f.name, &r, b)
+	}
+	return r.ID, err
+}
+
+func (tx *txn) maySetAttr(c *muster.SetAttr, r *muster.Row) error {
+	owns := tx.who.super || tx.who.owns(r)
+	if c.Mode != nil {
+		if err := checkMode(*c.Mode); err != nil {
+			return err
+		}
+	}
+	if !owns && (c.Mode != nil || c.Owner != nil || c.Group != nil) {
+		return fmt.Errorf("%w: user %q is not the owner, %q", muster.ErrPermission, tx.who.User, r.Owner)
+	}
+	if c.Owner != nil {
+		if err := tx.mayGive(*c.Owner); err != nil {
+			return err
+		}
+	}
+	if c.Group != nil {
+		if err := tx.mayGroup(*c.Group); err != nil {
+			return err
+		}
+	}
+	times := c.MTime != nil || c.ATime != nil
+	if times && !owns && (r.Kind != muster.File || tx.who.access(r)&mayWrite == 0) {
+		return fmt.Errorf("%w: user %q is not the owner, %q, and may not write it", muster.ErrPermission, tx.who.User, r.Owner)
+	}
+	return nil
+}
+
+func (tx *txn) setDirectoryTime(id uint64, mtime int64) error {
+	rec, err := tx.record(id)
+	if err != nil {
+		return err
+	}
+	rec.mtime, rec.recordAt = mtime, tx.meta.txid
+	tx.setRecord(id, &rec)
+	return nil
+}
+
+// replaceRow writes a changed row; its directory's mtime stays.
+func (tx *txn) replaceRow(parent uint64, name string, r *muster.Row, b blockList) error {
+	tx.setRow(parent, name, r, b)
+	tx.walk.changed(r)
+	if parent == 0 {
+		return nil
+	}
+	rec, err := tx.record(parent)
+	if err != nil {
+		return err
+	}
+	return tx.change(parent, &rec, entryDelta{})
+}

@@ -1,0 +1,192 @@
+package namespace
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/muster-fs/muster"
+)
+
+// failStop is the file system under the store. It stops all writing for good at the first
+// write to the log, or sync of a directory, that fails: afterwards the disk is as after a
+// crash at that moment, and recovery is that of a crash. So nothing that the store does
+// after a failure of unknown extent can make it worse.
+//
+// The store itself is never told about a failing log, since it would panic with its locks
+// held, and readers would hang: writes to a log seem to succeed, and it is the committer
+// that asks for the failure before it answers.
+type failStop struct {
+	vfs.FS
+	tripped chan struct{} // closed when writing stopped
+	wedged  atomic.Bool   // the store panicked in a commit; its locks may be held
+
+	mu  sync.Mutex // guards err
+	err error      // why writing stopped
+}
+
+func newFailStop(fs vfs.FS) *failStop {
+	return &failStop{FS: fs, tripped: make(chan struct{})}
+}
+
+// trip stops all writing; the first cause is kept.
+func (f *failStop) trip(cause any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = fmt.Errorf("%w: the store failed: %v", muster.ErrUnavailable, cause)
+		close(f.tripped)
+	}
+}
+
+// failure returns why writing stopped, nil if it did not.
+func (f *failStop) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+
+// Create implements vfs.FS.
+func (f *failStop) Create(name string) (vfs.File, error) {
+	return f.open(name, func() (vfs.File, error) { return f.FS.Create(name) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f *failStop) ReuseForWrite(oldname, newname string) (vfs.File, error) {
+	return f.open(newname, func() (vfs.File, error) { return f.FS.ReuseForWrite(oldname, newname) })
+}
+
+// open opens a file for writing. A log always opens: if it cannot, writing stops and what is
+// written to it goes nowhere.
+func (f *failStop) open(name string, open func() (vfs.File, error)) (vfs.File, error) {
+	err := f.failure()
+	var file vfs.File
+	if err == nil {
+		file, err = open()
+	}
+	switch {
+	case err == nil:
+		return &stopFile{File: file, fs: f, quiet: isLog(name)}, nil
+	case !isLog(name):
+		return nil, err
+	}
+	f.trip(err)
+	file, err = vfs.NewMem().Create("nowhere")
+	return &stopFile{File: file, fs: f, quiet: true}, err
+}
+
+// OpenReadWrite implements vfs.FS.
+func (f *failStop) OpenReadWrite(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	return f.open(name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, opts...) })
+}
+
+// OpenDir implements vfs.FS.
+func (f *failStop) OpenDir(name string) (vfs.File, error) {
+	file, err := f.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &stopFile{File: file, fs: f, quiet: true}, nil
+}
+
+// change makes a change outside files unless writing stopped.
+func (f *failStop) change(do func() error) error {
+	if err := f.failure(); err != nil {
+		return err
+	}
+	return do()
+}
+
+// Link implements vfs.FS.
+func (f *failStop) Link(oldname, newname string) error {
+	return f.change(func() error { return f.FS.Link(oldname, newname) })
+}
+
+// Remove implements vfs.FS.
+func (f *failStop) Remove(name string) error {
+	return f.change(func() error { return f.FS.Remove(name) })
+}
+
+// RemoveAll implements vfs.FS.
+func (f *failStop) RemoveAll(name string) error {
+	return f.change(func() error { return f.FS.RemoveAll(name) })
+}
+
+// Rename implements vfs.FS.
+func (f *failStop) Rename(oldname, newname string) error {
+	return f.change(func() error { return f.FS.Rename(oldname, newname) })
+}
+
+// MkdirAll implements vfs.FS.
+func (f *failStop) MkdirAll(dir string, perm os.FileMode) error {
+	return f.change(func() error { return f.FS.MkdirAll(dir, perm) })
+}
+
+// stopFile is a file that is written through a failStop. A quiet one, a log or a
+// directory, stops all writing when it fails, and seems to succeed.
+type stopFile struct {
+	vfs.File
+	fs    *failStop
+	quiet bool
+}
+
+func (f *stopFile) do(write func() error) error {
+	err := f.fs.change(write)
+	if err != nil && f.quiet {
+		f.fs.trip(err)
+		return nil
+	}
+	return err
+}
+
+// Write implements vfs.File.
+func (f *stopFile) Write(p []byte) (n int, err error) {
+	err = f.do(func() error { n, err = f.File.Write(p); return err })
+	if err == nil {
+		n = len(p)
+	}
+	return n, err
+}
+
+// WriteAt implements vfs.File.
+func (f *stopFile) WriteAt(p []byte, off int64) (n int, err error) {
+	err = f.do(func() error { n, err = f.File.WriteAt(p, off); return err })
+	if err == nil {
+		n = len(p)
+	}
+	return n, err
+}
+
+// Preallocate implements vfs.File. A log does without where it is not to be had.
+func (f *stopFile) Preallocate(offset, length int64) error {
+	if err := f.File.Preallocate(offset, length); err != nil && !f.quiet {
+		return err
+	}
+	return nil
+}
+
+// Sync implements vfs.File.
+func (f *stopFile) Sync() error { return f.do(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *stopFile) SyncData() error { return f.do(f.File.SyncData) }
+
+// SyncTo implements vfs.File.
+func (f *stopFile) SyncTo(length int64) (full bool, err error) {
+	err = f.do(func() error { full, err = f.File.SyncTo(length); return err })
+	return full, err
+}
+
+// Close implements vfs.File.
+func (f *stopFile) Close() error {
+	if err := f.File.Close(); err != nil {
+		return f.do(func() error { return err })
+	}
+	return nil
+}

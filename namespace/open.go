@@ -1,0 +1,278 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble"
+	"github.com/cockroachdb/pebble/bloom"
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/muster-fs/muster"
+)
+
+// formatVersion is the version of all that lies in a folder: keys, values, and where they are.
+const formatVersion = 1
+
+const (
+	formatFile   = "FORMAT"
+	formatPrefix = "muster namespace "
+	storeDir     = "store"
+)
+
+// Open opens the tree in a folder, which it makes if it does not exist. How long it takes does not
+// depend on the tree's size.
+//
+// Errors name the folder: ErrUnavailable if it has an owner already, ErrInvalid if it was
+// written by a newer version (it is left untouched) or the options are bad, ErrCorrupt if it
+// is damaged.
+func Open(dir string, o Options) (*Tree, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t, err := open(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("open the namespace in %q: %w", dir, err)
+	}
+	return t, nil
+}
+
+func open(dir string, o Options) (*Tree, error) {
+	exists, err := readFormat(o.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	store := o.FS.PathJoin(dir, storeDir)
+	if !exists {
+		if err := makeDirs(o.FS, store); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := pebble.LockDirectory(store, o.FS)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: it has a %s file but its %q folder is missing", muster.ErrCorrupt, formatFile, storeDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: another process owns it; stop that one first (%v)", muster.ErrUnavailable, err)
+	}
+	t := &Tree{opts: o, lock: lock, fs: newFailStop(o.FS), stop: make(chan struct{})}
+	if err := t.openStore(store, lock, exists); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	if err := t.load(dir, exists); err != nil {
+		t.release()
+		return nil, err
+	}
+	t.start()
+	return t, nil
+}
+
+// openStore opens the store; whatever the store makes of damaged files is an error.
+func (t *Tree) openStore(store string, lock *pebble.Lock, exists bool) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: store: %v", muster.ErrCorrupt, p)
+		}
+	}()
+	o := t.storeOptions()
+	defer o.Cache.Unref()
+	o.Lock, o.ErrorIfNotExists = lock, exists
+	t.db, err = pebble.Open(store, o)
+	if errors.Is(err, pebble.ErrDBDoesNotExist) {
+		return fmt.Errorf("%w: it has a %s file but no store", muster.ErrCorrupt, formatFile)
+	}
+	return storeError(err)
+}
+
+func (t *Tree) storeOptions() *pebble.Options {
+	log := t.opts.Logger
+	return &pebble.Options{
+		FS:                          t.fs,
+		Cache:                       pebble.NewCache(t.opts.CacheBytes),
+		MemTableSize:                uint64(t.opts.MemTableBytes),
+		MemTableStopWritesThreshold: 4,
+		FormatMajorVersion:          pebble.FormatNewest,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               64 << 20,
+		MaxConcurrentCompactions:    func() int { return max(1, min(runtime.GOMAXPROCS(0)-1, 3)) },
+		// The last level listed is that of all deeper ones.
+		Levels: []pebble.LevelOptions{{BlockSize: 32 << 10, FilterPolicy: bloom.FilterPolicy(10), FilterType: pebble.TableFilter}},
+		Logger: storeLogger{log, t.fs},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { log.Warn("store: background work failed; it is tried again", "error", err) },
+			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { log.Warn("store: writes stall", "reason", i.Reason) },
+			WriteStallEnd:   func() { log.Info("store: writes go on") },
+		},
+	}
+}
+
+// load reads the counters, which is all that opening reads, or makes a new tree.
+func (t *Tree) load(dir string, exists bool) error {
+	v, closer, err := t.db.Get(metaKey())
+	t.counters.gets.Add(1)
+	switch {
+	case err == nil:
+		t.committer.meta, err = decodeMeta(v)
+		if err = errors.Join(err, closer.Close()); err != nil {
+			return err
+		}
+	case !errors.Is(err, pebble.ErrNotFound):
+		return storeError(err)
+	case exists:
+		return corrupt("the store has no counters")
+	default:
+		if err := t.plant(); err != nil {
+			return err
+		}
+	}
+	if exists {
+		return nil
+	}
+	if m := &t.committer.meta; m.txid != 0 {
+		return fmt.Errorf("%w: it has a store but no %s file", muster.ErrCorrupt, formatFile)
+	}
+	return writeFormat(t.opts.FS, dir)
+}
+
+// plant makes the tree of a new store: the root.
+func (t *Tree) plant() error {
+	iter, err := t.db.NewIter(nil)
+	if err != nil {
+		return storeError(err)
+	}
+	used := iter.First()
+	if err := storeError(iter.Close()); err != nil {
+		return err
+	}
+	if used {
+		return corrupt("the store has no counters")
+	}
+	now := t.opts.Now().UnixMilli()
+	tx := t.newTxn(meta{nextID: rootID + 1, stamp: now, inodes: 1})
+	tx.setRow(0, "", &muster.Row{
+		ID: rootID, Kind: muster.Directory, Mode: 0o755, ATime: now,
+		Owner: []byte(t.opts.Superuser), Group: []byte(muster.Supergroup),
+	}, blockList{})
+	tx.setRecord(rootID, &record{kind: muster.Directory, mtime: now})
+	b, err := tx.batch()
+	if err == nil {
+		err = b.Commit(pebble.Sync)
+	}
+	if err != nil {
+		return storeError(err)
+	}
+	t.committer.meta = tx.meta
+	return t.fs.failure()
+}
+
+// start makes the first view and starts the tree's goroutines.
+func (t *Tree) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.committer = committer{tree: t, meta: t.committer.meta, queue: make(chan *call, queueLen), stopped: make(chan struct{})}
+	t.janitor = janitor{tree: t, woken: make(chan struct{}, 1), expiry: expiry{tree: t}}
+	t.publish(t.newView(t.committer.meta))
+	t.janitor.wake(&t.committer.meta)
+	t.running.Go(t.committer.run)
+	t.running.Go(t.watch)
+	t.running.Go(func() {
+		defer cancel()
+		<-t.stop
+	})
+	t.running.Go(func() { t.janitor.run(ctx) })
+}
+
+// readFormat says whether a folder holds a tree, and refuses one that this program cannot read.
+func readFormat(files vfs.FS, dir string) (exists bool, err error) {
+	f, err := files.Open(files.PathJoin(dir, formatFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %v", muster.ErrUnavailable, err)
+	}
+	defer f.Close()
+	const most = 64
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return false, fmt.Errorf("%w: read %s: %v", muster.ErrCorrupt, formatFile, err)
+	}
+	number, ok := strings.CutPrefix(string(text), formatPrefix)
+	number, end := strings.CutSuffix(number, "\n")
+	version, err := strconv.ParseUint(number, 10, 32)
+	switch {
+	case !ok || !end || err != nil || version == 0:
+		return false, fmt.Errorf("%w: its %s file says %q", muster.ErrCorrupt, formatFile, text)
+	case version > formatVersion:
+		return false, fmt.Errorf("%w: it has format version %d, and this program knows versions up to %d; use a newer one", muster.ErrInvalid, version, formatVersion)
+	}
+	return true, nil
+}
+
+// writeFormat makes the format file, last of all: where it is, the tree is complete.
+func writeFormat(files vfs.FS, dir string) error {
+	err := func() error {
+		name := files.PathJoin(dir, formatFile)
+		f, err := files.Create(name + ".tmp")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(f, "%s%d\n", formatPrefix, formatVersion)
+		if err == nil {
+			err = f.Sync()
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		if err := files.Rename(name+".tmp", name); err != nil {
+			return err
+		}
+		return syncDir(files, dir)
+	}()
+	if err != nil {
+		return fmt.Errorf("%w: write %s: %v", muster.ErrUnavailable, formatFile, err)
+	}
+	return nil
+}
+
+// makeDirs makes a folder and its parents, durably. That of a folder that exists is synced
+// too: whoever made it may not have.
+func makeDirs(files vfs.FS, dir string) error {
+	parent := files.PathDir(dir)
+	_, err := files.Stat(dir)
+	made := errors.Is(err, fs.ErrNotExist) && parent != dir
+	if made {
+		if err := makeDirs(files, parent); err != nil {
+			return err
+		}
+		err = files.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = syncDir(files, parent)
+		if !made && errors.Is(err, fs.ErrPermission) {
+			err = nil // not ours to open
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: make folder %q: %v", muster.ErrUnavailable, dir, err)
+	}
+	return nil
+}
+
+func syncDir(files vfs.FS, dir string) error {
+	d, err := files.OpenDir(dir)
+	if dir == "." && errors.Is(err, fs.ErrNotExist) {
+		d, err = files.OpenDir("/") // a file system in memory has no other working directory
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

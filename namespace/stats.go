@@ -1,0 +1,37 @@
+package namespace
+
+// Stats are a tree's counters. Those of work done count since Open.
+type Stats struct {
+	Txid       uint64 // of the newest durable state
+	Inodes     uint64 // attached and waiting for reclaim
+	Reclaiming uint64 // detached directories that are not reclaimed yet
+	Requests   uint64 // results kept for repeated request ids
+	StoreBytes uint64 // in tables on disk; the log is not counted
+
+	Views    uint64 // views taken, each by one read lock
+	Gets     uint64 // point reads of the store by closed readers and commands
+	Seeks    uint64 // iterators positioned by closed readers
+	Commits  uint64 // requests applied
+	Refusals uint64 // requests refused
+	Syncs    uint64 // waits for the disk; what is committed together shares one
+}
+
+// Stats returns the counters. They wait for no disk; on a closed tree, those of the newest
+// state are 0.
+func (t *Tree) Stats() Stats {
+	c := &t.counters
+	s := Stats{
+		Views: c.views.Load(), Gets: c.gets.Load(), Seeks: c.seeks.Load(),
+		Commits: c.commits.Load(), Refusals: c.refusals.Load(), Syncs: c.syncs.Load(),
+	}
+	v, err := t.currentView()
+	if err != nil {
+		return s
+	}
+	defer v.Release()
+	s.Txid, s.Inodes, s.Reclaiming, s.Requests = v.meta.txid, v.meta.inodes, v.meta.detached, v.meta.requests
+	if n, err := t.db.EstimateDiskUsage([]byte{0}, []byte{0xff}); err == nil {
+		s.StoreBytes = n
+	}
+	return s
+}
