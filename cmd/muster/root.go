@@ -88,6 +88,14 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newFsckCommand(a),
 		newConfigCommand(a),
 	)
+	a.addGroup(root, "Read the tree",
+		newLsCommand(a),
+		newFindCommand(a),
+		newDuCommand(a),
+		newCountCommand(a),
+		newTreeCommand(a),
+		newStatCommand(a),
+	)
 	a.addGroup(root, "Change the tree",
 		newImportCommand(a),
 		newMkdirCommand(a),

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing/rows"
+)
+
+func newStatCommand(a *app) *cobra.Command {
+	s := &statPrinter{app: a}
+	cmd := &cobra.Command{
+		Use:   "stat PATH...",
+		Short: "Show the status of entries",
+		Long: `Show all that is known of the paths, in one call. A link is shown itself; with -L
+what it leads to. A path - stands for paths on standard input, one a line or, with
+-0, each ended by NUL.
+
+Directives of -c FORMAT
+  %n  path                          %N  path, quoted, and a link's target
+  %s  bytes                         %F  kind in words
+  %a  mode in octal digits          %A  mode as in -rw-r--r--
+  %U  owner                         %G  group
+  %y  time of the last change       %Y  the same in seconds since 1970
+  %x  time of the last access       %X  the same in seconds since 1970
+  %i  inode id                      %r  replication
+  %o  block size                    %b  number of blocks
+  %%  a percent sign
+A width may stand behind the percent sign, with - for left and 0 for zeros: %-20n.`,
+		Example: `  muster stat /warehouse
+  muster stat -c '%s %n' /a /b`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&s.layout, "format", "c", "", "print this `FORMAT` and a newline for each path")
+	flags.BoolVarP(&s.follow, "dereference", "L", false, "follow links; this takes one call a path")
+	inputFlag(flags, &s.zero)
+	s.output.addRows(flags)
+	return cmd
+}
+
+// statPrinter is one run of stat.
+type statPrinter struct {
+	*app
+	output outputFlags
+	layout string
+	follow bool
+	zero   bool
+}
+
+func (s *statPrinter) run(ctx context.Context, args []string) error {
+	print, err := parseStatFormat(s.layout)
+	if err != nil {
+		return err
+	}
+	paths, err := s.pathArgs(args, s.zero)
+	if err != nil {
+		return err
+	}
+	columns, writer, err := s.output.open(s.stdout)
+	switch {
+	case err != nil:
+		return err
+	case writer != nil && s.layout != "":
+		return usagef("-c and -o %s contradict each other", s.output.format)
+	case writer == nil:
+		columns = rows.AllColumns
+		writer = &statText{out: bufio.NewWriterSize(s.stdout, outputBuffer), print: print, quote: isTerminal(s.stdout)}
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	if s.follow {
+		err = s.each(ctx, c, paths.all(ctx), writer)
+	} else {
+		err = s.list(ctx, c, paths.all(ctx), columns, writer)
+	}
+	if err != nil {
+		return err
+	}
+	if paths.err != nil {
+		return paths.err
+	}
+	return writer.close()
+}
+
+// list prints the own entries of the paths, in one call.
+func (s *statPrinter) list(ctx context.Context, c *client.Client, paths iter.Seq[string], columns rows.Columns, out rowWriter) error {
+	return eachRow(c.List(ctx, paths, client.ListOptions{Own: true, Columns: columns}), func(b *client.Batch, i int) error {
+		r := rowOf(b, i)
+		return out.write(&r)
+	}, func(o client.Outcome) error {
+		return s.failed(out, o.Path, o.Err())
+	}, out.flush)
+}
+
+// each prints what the paths lead to, one call each.
+func (s *statPrinter) each(ctx context.Context, c *client.Client, paths iter.Seq[string], out rowWriter) error {
+	for path := range paths {
+		info, err := c.Stat(ctx, path)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := s.failed(out, path, err); err != nil {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		r := row{path: path, Entry: info.Entry}
+		r.Name = "" // the last component is that of the path
+		if err := out.write(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed reports a path's error, if it is one, after what was printed so far.
+func (s *statPrinter) failed(out rowWriter, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if err := out.flush(); err != nil {
+		return err
+	}
+	s.fail(path, err)
+	return nil
+}
+
+// statText prints entries in the format of -c, or in that of stat.
+type statText struct {
+	out   *bufio.Writer
+	print statFormat // nil: all that is known
+	quote bool
+}
+
+func (w *statText) write(r *row) error {
+	if w.print != nil {
+		w.print(w.out, r)
+		return w.out.WriteByte('\n')
+	}
+	name := r.path
+	if w.quote {
+		name = unhide(name)
+	}
+	if r.Kind == muster.Link {
+		name += " -> " + r.Target
+	}
+	fmt.Fprintf(w.out, "  File: %s\n", name)
+	fmt.Fprintf(w.out, "  Size: %-15d Blocks: %-10d Block size: %-10d %s\n", r.Length, len(r.Blocks), r.BlockSize, kindText(r))
+	fmt.Fprintf(w.out, " Inode: %-15d Replication: %s\n", r.ID, replicationText(r))
+	fmt.Fprintf(w.out, "Access: (%04o/%s)  Owner: %s   Group: %s\n", r.Mode, modeText(r.Kind, r.Mode), r.Owner, r.Group)
+	fmt.Fprintf(w.out, "Access: %s\n", fullTime(r.ATime))
+	_, err := fmt.Fprintf(w.out, "Modify: %s\n", fullTime(r.MTime))
+	return err
+}
+
+func (w *statText) flush() error { return w.out.Flush() }
+func (w *statText) close() error { return w.out.Flush() }
+
+// replicationText is - for what has none.
+func replicationText(r *row) string {
+	if text := r.Replication.String(); text != "" {
+		return text
+	}
+	return "-"
+}
+
+// kindText names the kind as stat does.
+func kindText(r *row) string {
+	switch {
+	case r.Kind == muster.Directory:
+		return "directory"
+	case r.Kind == muster.Link:
+		return "symbolic link"
+	case r.Length == 0:
+		return "regular empty file"
+	}
+	return "regular file"
+}
