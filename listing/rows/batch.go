@@ -20,8 +20,13 @@ type Batch struct {
 	buffers  [numSlots][]byte // of exact length; nil if there are no rows or the column is not in the set
 }
 
-// Len returns the number of rows.
-func (b *Batch) Len() int { return b.rows }
+// Len returns the number of rows; a nil batch has none.
+func (b *Batch) Len() int {
+	if b == nil {
+		return 0
+	}
+	return b.rows
+}
 
 // Columns returns the columns that the batch has.
 func (b *Batch) Columns() Columns { return b.columns }

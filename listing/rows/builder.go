@@ -13,18 +13,20 @@ import (
 type Builder struct {
 	columns  Columns
 	template *template
-	rows     int
-	blocks   int
-	buffers  [numSlots][]byte // of columns in the set; nodes' buffers are zeros and stay empty
+
+	rows, blocks         int
+	roomRows, roomBlocks int // what the buffers have room for, texts apart
+
+	// Of columns in the set. Texts have their exact length; others are as long as the
+	// room, and nothing but zeros is ever written to those of nodes.
+	buffers [numSlots][]byte
 }
 
 // NewBuilder returns an empty builder of frames with the columns c.Normal(). The
 // caller has validated c.
 func NewBuilder(c Columns) *Builder {
 	c = c.Normal()
-	b := &Builder{columns: c, template: templateOf(c)}
-	b.Reset()
-	return b
+	return &Builder{columns: c, template: templateOf(c)}
 }
 
 // Columns returns the columns of the builder's frames.
@@ -36,58 +38,58 @@ func (b *Builder) Len() int { return b.rows }
 // Reset forgets all rows and keeps the buffers.
 func (b *Builder) Reset() {
 	b.rows, b.blocks = 0, 0
-	for i := range b.buffers {
-		b.buffers[i] = b.buffers[i][:0]
-	}
-	for _, s := range [...]slot{slotNameOffsets, slotOwnerOffsets, slotGroupOffsets, slotLinkTargetOffsets, slotBlocksOffsets} {
-		b.put32(s, 0)
+	for _, s := range textSlots {
+		b.buffers[s] = b.buffers[s][:0]
 	}
 }
 
 // Append adds a row of the given path with this index. It copies what it keeps.
 func (b *Builder) Append(pathIndex uint32, r *muster.Row) {
+	if b.rows == b.roomRows || b.blocks+len(r.Blocks) > b.roomBlocks {
+		b.grow(b.rows+1, b.blocks+len(r.Blocks))
+	}
+	i, c := b.rows, b.columns
 	b.rows++
-	b.put32(slotPathIndex, pathIndex)
-	b.putText(slotNameOffsets, r.Name)
-	c := b.columns
+	b.put32(slotPathIndex, i, pathIndex)
+	b.putText(slotNameOffsets, i, r.Name)
 	if c.Has(ColKind) {
-		b.put8(slotKind, uint8(r.Kind))
+		b.buffers[slotKind][i] = uint8(r.Kind)
 	}
 	if c.Has(ColLength) {
-		b.put64(slotLength, uint64(r.Length))
+		b.put64(slotLength, i, uint64(r.Length))
 	}
 	if c.Has(ColMTime) {
-		b.put64(slotMTime, uint64(r.MTime))
+		b.put64(slotMTime, i, uint64(r.MTime))
 	}
 	if c.Has(ColATime) {
-		b.put64(slotATime, uint64(r.ATime))
+		b.put64(slotATime, i, uint64(r.ATime))
 	}
 	if c.Has(ColMode) {
-		b.put16(slotMode, r.Mode)
+		b.put16(slotMode, i, r.Mode)
 	}
 	if c.Has(ColOwner) {
-		b.putText(slotOwnerOffsets, r.Owner)
+		b.putText(slotOwnerOffsets, i, r.Owner)
 	}
 	if c.Has(ColGroup) {
-		b.putText(slotGroupOffsets, r.Group)
+		b.putText(slotGroupOffsets, i, r.Group)
 	}
 	if c.Has(ColReplication) {
-		b.put16(slotReplication, uint16(r.Replication))
+		b.put16(slotReplication, i, uint16(r.Replication))
 	}
 	if c.Has(ColBlockSize) {
-		b.put64(slotBlockSize, uint64(r.BlockSize))
+		b.put64(slotBlockSize, i, uint64(r.BlockSize))
 	}
 	if c.Has(ColInodeID) {
-		b.put64(slotInodeID, r.ID)
+		b.put64(slotInodeID, i, r.ID)
 	}
 	if c.Has(ColFlags) {
-		b.put8(slotFlags, r.Flags)
+		b.buffers[slotFlags][i] = r.Flags
 	}
 	if c.Has(ColLinkTarget) {
-		b.putText(slotLinkTargetOffsets, r.Target)
+		b.putText(slotLinkTargetOffsets, i, r.Target)
 	}
 	if c.Has(ColBlocks) {
-		b.putBlocks(r.Blocks)
+		b.putBlocks(i, r.Blocks)
 	}
 }
 
@@ -95,7 +97,7 @@ func (b *Builder) Append(pathIndex uint32, r *muster.Row) {
 // later than their rows. It does nothing if the column is not in the set.
 func (b *Builder) SetMTime(row int, ms int64) {
 	if b.columns.Has(ColMTime) {
-		binary.LittleEndian.PutUint64(b.buffers[slotMTime][8*row:], uint64(ms))
+		b.put64(slotMTime, row, uint64(ms))
 	}
 }
 
@@ -138,7 +140,7 @@ func (b *Builder) AppendFrame(dst []byte) []byte {
 		if s == absent {
 			continue
 		}
-		n := copy(body, b.buffers[s])
+		n := copy(body, b.buffers[s][:l[s]])
 		next := padded(l[s])
 		clear(body[n:next])
 		body = body[next:]
@@ -147,36 +149,52 @@ func (b *Builder) AppendFrame(dst []byte) []byte {
 	return dst[:start+len(frame)]
 }
 
-func (b *Builder) putBlocks(blocks []muster.Block) {
-	offset := int64(0)
-	for i := range blocks {
-		block := &blocks[i]
-		b.put64(slotContainer, block.Container)
-		b.put64(slotLocalID, block.LocalID)
-		b.put64(slotBlockOffset, uint64(offset))
-		b.put64(slotBlockLength, uint64(block.Length))
-		offset += block.Length
+// grow makes room for so many rows and blocks, and for more to come.
+func (b *Builder) grow(rows, blocks int) {
+	const first = 64
+	if rows > b.roomRows {
+		b.roomRows = max(rows, 2*b.roomRows, first)
 	}
-	b.blocks += len(blocks)
-	b.put32(slotBlocksOffsets, uint32(b.blocks))
+	if blocks > b.roomBlocks {
+		b.roomBlocks = max(blocks, 2*b.roomBlocks, first)
+	}
+	var l lengths // of texts: 0
+	l.setCounts(b.roomRows, b.roomBlocks)
+	for _, s := range b.template.buffers {
+		if s != absent && len(b.buffers[s]) < l[s] {
+			b.buffers[s] = append(b.buffers[s], make([]byte, l[s]-len(b.buffers[s]))...)
+		}
+	}
 }
 
-func (b *Builder) putText(offsets slot, text []byte) {
-	data := append(b.buffers[offsets+1], text...)
-	b.buffers[offsets+1] = data
-	b.put32(offsets, uint32(len(data)))
+func (b *Builder) putBlocks(i int, blocks []muster.Block) {
+	offset := int64(0)
+	for k := range blocks {
+		block := &blocks[k]
+		b.put64(slotContainer, b.blocks, block.Container)
+		b.put64(slotLocalID, b.blocks, block.LocalID)
+		b.put64(slotBlockOffset, b.blocks, uint64(offset))
+		b.put64(slotBlockLength, b.blocks, uint64(block.Length))
+		offset += block.Length
+		b.blocks++
+	}
+	b.put32(slotBlocksOffsets, i+1, uint32(b.blocks))
 }
 
-func (b *Builder) put8(s slot, v uint8) { b.buffers[s] = append(b.buffers[s], v) }
-
-func (b *Builder) put16(s slot, v uint16) {
-	b.buffers[s] = binary.LittleEndian.AppendUint16(b.buffers[s], v)
+// putText puts the i-th text: its bytes, and its end among the offsets.
+func (b *Builder) putText(offsets slot, i int, text []byte) {
+	b.buffers[offsets+1] = append(b.buffers[offsets+1], text...)
+	b.put32(offsets, i+1, uint32(len(b.buffers[offsets+1])))
 }
 
-func (b *Builder) put32(s slot, v uint32) {
-	b.buffers[s] = binary.LittleEndian.AppendUint32(b.buffers[s], v)
+func (b *Builder) put16(s slot, i int, v uint16) {
+	binary.LittleEndian.PutUint16(b.buffers[s][2*i:], v)
 }
 
-func (b *Builder) put64(s slot, v uint64) {
-	b.buffers[s] = binary.LittleEndian.AppendUint64(b.buffers[s], v)
+func (b *Builder) put32(s slot, i int, v uint32) {
+	binary.LittleEndian.PutUint32(b.buffers[s][4*i:], v)
+}
+
+func (b *Builder) put64(s slot, i int, v uint64) {
+	binary.LittleEndian.PutUint64(b.buffers[s][8*i:], v)
 }

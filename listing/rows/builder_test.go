@@ -136,7 +136,7 @@ func TestDecodeAllocatesNoMoreThanTheFrame(t *testing.T) {
 	frame := frameOf(AllColumns, oneOfEach())
 	binary.LittleEndian.PutUint32(frame[atRows:], uint32(len(frame)/16))
 	tmpl := templateOf(AllColumns)
-	for _, at := range []int{tmpl.blocksAt, tmpl.textAt[0], tmpl.rowsAt, tmpl.bodyAt} {
+	for _, at := range []int{tmpl.blocksAt, tmpl.textAt[0], rowsAt, bodyAt} {
 		binary.LittleEndian.PutUint64(frame[headerBytes+at:], uint64(len(frame)/2))
 	}
 	reseal(frame)

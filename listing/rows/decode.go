@@ -3,7 +3,6 @@ package rows
 import (
 	"bytes"
 	"encoding/binary"
-	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -56,28 +55,10 @@ func (b *Batch) cut(head, body []byte) error {
 	if len(head) != len(t.head) {
 		return corrupt("metadata of %d bytes, want %d", len(head), len(t.head))
 	}
-	count := func(at int, what string) (int, error) {
-		if at == 0 {
-			return 0, nil
-		}
-		n := binary.LittleEndian.Uint64(head[at:])
-		if n > uint64(len(body)) {
-			return 0, corrupt("%d %s in a body of %d", n, what, len(body))
-		}
-		return int(n), nil
-	}
 	var l lengths
-	var err error
-	if b.blocks, err = count(t.blocksAt, "blocks"); err != nil {
+	if err := b.readCounts(head, len(body), &l); err != nil {
 		return err
 	}
-	l.setCounts(b.rows, b.blocks)
-	for k, s := range textSlots {
-		if l[s], err = count(t.textAt[k], "bytes of text"); err != nil {
-			return err
-		}
-	}
-
 	var scratch [maxHead]byte
 	want := scratch[:copy(scratch[:], t.head)]
 	if n := t.patch(want, b.rows, b.blocks, &l); n != len(body) {
@@ -95,6 +76,32 @@ func (b *Batch) cut(head, body []byte) error {
 	return nil
 }
 
+// readCounts reads the number of blocks and the lengths of texts, none above limit,
+// and computes all lengths.
+func (b *Batch) readCounts(head []byte, limit int, l *lengths) error {
+	read := func(at int, what string) (int, error) {
+		if at == 0 {
+			return 0, nil
+		}
+		n := binary.LittleEndian.Uint64(head[at:])
+		if n > uint64(limit) {
+			return 0, corrupt("%d %s in a body of %d bytes", n, what, limit)
+		}
+		return int(n), nil
+	}
+	var err error
+	if b.blocks, err = read(b.template.blocksAt, "blocks"); err != nil {
+		return err
+	}
+	l.setCounts(b.rows, b.blocks)
+	for k, s := range textSlots {
+		if l[s], err = read(b.template.textAt[k], "bytes of text"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // check checks what the buffers hold. Buffers of columns that are not in the set are
 // empty and pass.
 func (b *Batch) check() error {
@@ -103,10 +110,8 @@ func (b *Batch) check() error {
 			return err
 		}
 	}
-	for row := range b.rows {
-		if name := b.Name(row); !component(name) {
-			return corrupt("name %.64q in row %d is not one component of a path", name, row)
-		}
+	if err := b.checkNames(); err != nil {
+		return err
 	}
 	for row, kind := range b.buffers[slotKind] {
 		if k := muster.Kind(kind); k != muster.File && k != muster.Directory && k != muster.Link {
@@ -130,49 +135,58 @@ func checkText(s slot, offsets, text []byte) error {
 	if offsets == nil {
 		return nil
 	}
-	if err := checkOffsets(s, offsets, len(text)); err != nil {
-		return err
-	}
 	if !utf8.Valid(text) {
 		return corrupt("%s: invalid UTF-8", s.column())
 	}
-	for i := 0; i < len(offsets); i += 4 {
-		at := binary.LittleEndian.Uint32(offsets[i:])
-		if int(at) < len(text) && !utf8.RuneStart(text[at]) {
-			return corrupt("%s: offset %d lies inside a character", s.column(), at)
-		}
-	}
-	return nil
+	return checkOffsets(s, offsets, len(text), text)
 }
 
-// checkOffsets checks that offsets begin at 0, never fall, and end at limit.
-func checkOffsets(s slot, offsets []byte, limit int) error {
+// checkOffsets checks that offsets begin at 0, never fall, end at limit and, if they
+// cut a text, lie between its characters.
+func checkOffsets(s slot, offsets []byte, limit int, text []byte) error {
+	if first := binary.LittleEndian.Uint32(offsets); first != 0 {
+		return corrupt("%s: first offset is %d, want 0", s.column(), first)
+	}
 	last := uint32(0)
-	for i := 0; i < len(offsets); i += 4 {
-		at := binary.LittleEndian.Uint32(offsets[i:])
-		if at < last || i == 0 && at != 0 {
+	for ; len(offsets) >= 4; offsets = offsets[4:] {
+		at := binary.LittleEndian.Uint32(offsets)
+		if at < last {
 			return corrupt("%s: offset %d after %d", s.column(), at, last)
+		}
+		if uint64(at) < uint64(len(text)) && !utf8.RuneStart(text[at]) {
+			return corrupt("%s: offset %d lies inside a character", s.column(), at)
 		}
 		last = at
 	}
-	if int64(last) != int64(limit) {
+	if uint64(last) != uint64(limit) {
 		return corrupt("%s: offsets end at %d, want %d", s.column(), last, limit)
 	}
 	return nil
 }
 
-// component says whether joining name to a path names that path or a child of it.
-func component(name string) bool {
-	return name != "." && name != ".." && len(name) <= muster.MaxNameBytes &&
-		strings.IndexByte(name, '/') < 0 && strings.IndexByte(name, 0) < 0
+// checkNames checks that joining a name to a path gives that path or a child of it.
+func (b *Batch) checkNames() error {
+	// Most names need no look of their own.
+	all := b.buffers[slotName]
+	look := bytes.IndexByte(all, '/') >= 0 || bytes.IndexByte(all, 0) >= 0
+	for row := range b.rows {
+		name := b.Name(row)
+		if !look && len(name) > len("..") && len(name) <= muster.MaxNameBytes || name == "" {
+			continue
+		}
+		if err := muster.CheckName(name); err != nil {
+			return corrupt("row %d: %v", row, err)
+		}
+	}
+	return nil
 }
 
 func checkReplications(values []byte) error {
-	known := muster.Replication(0) // rows of one kind follow each other
-	for i := 0; i < len(values); i += 2 {
-		r := muster.Replication(binary.LittleEndian.Uint16(values[i:]))
+	known := muster.Replication(0) // most rows have that of the row before
+	for ; len(values) >= 2; values = values[2:] {
+		r := muster.Replication(binary.LittleEndian.Uint16(values))
 		if r != known && !r.Valid() {
-			return corrupt("unknown replication %#x in row %d", uint16(r), i/2)
+			return corrupt("unknown replication %#x", uint16(r))
 		}
 		known = r
 	}
@@ -180,8 +194,8 @@ func checkReplications(values []byte) error {
 }
 
 func checkSigns(s slot, values []byte) error {
-	for i := 0; i < len(values); i += 8 {
-		if v := int64(binary.LittleEndian.Uint64(values[i:])); v < 0 {
+	for ; len(values) >= 8; values = values[8:] {
+		if v := int64(binary.LittleEndian.Uint64(values)); v < 0 {
 			return corrupt("%s: %d is negative", s.column(), v)
 		}
 	}
@@ -193,10 +207,10 @@ func (b *Batch) checkBlocks() error {
 	if !b.columns.Has(ColBlocks) {
 		return nil
 	}
-	if err := checkOffsets(slotBlocksOffsets, b.buffers[slotBlocksOffsets], b.blocks); err != nil {
+	if err := checkOffsets(slotBlocksOffsets, b.buffers[slotBlocksOffsets], b.blocks, nil); err != nil {
 		return err
 	}
-	if err := checkOffsets(slotNodesOffsets, b.buffers[slotNodesOffsets], 0); err != nil {
+	if err := checkOffsets(slotNodesOffsets, b.buffers[slotNodesOffsets], 0, nil); err != nil {
 		return err
 	}
 	for _, bits := range b.buffers[slotNodesValidity] {

@@ -72,6 +72,19 @@ func TestRecordEqualsArrowBuilders(t *testing.T) {
 	}
 }
 
+func TestNoRowsAreNoBytes(t *testing.T) {
+	var none *Batch
+	b, err := Decode(nil, AllColumns)
+	if err != nil || b.Len() != 0 || b.Columns() != AllColumns || none.Len() != 0 {
+		t.Fatalf("batch of no bytes: %d rows, %v", b.Len(), err)
+	}
+	record := b.Record()
+	defer record.Release()
+	if record.NumRows() != 0 || int(record.NumCols()) != numColumns {
+		t.Errorf("record %v, want no rows", record)
+	}
+}
+
 func TestRecordOutlivesItsBatch(t *testing.T) {
 	samples := oneOfEach()
 	b, err := Decode(frameOf(AllColumns, samples), AllColumns)

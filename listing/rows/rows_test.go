@@ -2,8 +2,10 @@ package rows
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -203,6 +205,29 @@ func firstDifference(a, b []byte) int {
 		}
 	}
 	return min(len(a), len(b))
+}
+
+var update = flag.Bool("update", false, "write the frames of testdata anew")
+
+// The bytes of a frame, Arrow's metadata among them, are what other builds of this
+// version read: a change needs a new SchemaVersion.
+func TestFrameBytesArePinned(t *testing.T) {
+	for _, c := range []Columns{AllColumns, DefaultColumns, requiredColumns} {
+		file := fmt.Sprintf("testdata/v%d-%#x.frame", SchemaVersion, uint32(c))
+		got := frameOf(c, oneOfEach())
+		if *update {
+			if err := os.WriteFile(file, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: frame differs at byte %d", file, firstDifference(got, want))
+		}
+	}
 }
 
 func TestDecodedRowsEqualAppendedRows(t *testing.T) {

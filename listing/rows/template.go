@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
-	flatbuffers "github.com/google/flatbuffers/go"
 )
 
 // template is what all messages of one column set share. It never changes.
@@ -27,20 +27,29 @@ type template struct {
 	nodes   []level
 	buffers []slot
 
-	// Where the head has what varies.
-	bodyAt, rowsAt, nodesAt, buffersAt int
-	textAt                             [len(textSlots)]int // length of the buffer; 0: no such column
-	blocksAt                           int                 // number of blocks; 0: no such column
+	// Where the head has what varies, beside bodyAt, rowsAt and buffersAt.
+	nodesAt  int
+	textAt   [len(textSlots)]int // length of the buffer; 0: no such column
+	blocksAt int                 // number of blocks; 0: no such column
 
 	// What Size adds up.
 	frameBytes, rowBytes, blockBytes int
 }
 
-// The head of a message: 0xFFFFFFFF, the length of what follows up to the body.
-const prefixBytes = 8
+// The head of a message: 0xFFFFFFFF and the length of what follows up to the body, then
+// the flatbuffer. It has 64-bit integers at these places, whatever the columns; the
+// field nodes follow the buffers, after 8 bytes.
+const (
+	prefixBytes = 8
+	bodyAt      = 32 // length of the body
+	rowsAt      = 72 // number of rows
+	buffersAt   = 88 // for each buffer: offset, length
+	bufferBytes = 16
+	nodeBytes   = 16 // values, nulls
+)
 
 // maxHead bounds the head of any column set; a test holds it to that.
-const maxHead = 1536
+const maxHead = 1200
 
 // maxTemplates bounds the cache: clients choose the column sets.
 const maxTemplates = 64
@@ -124,37 +133,15 @@ func (w *headWriter) WritePayload(p ipc.Payload) error {
 	return nil
 }
 
-// locate finds the places that patch fills in. The numbers are the fields' places in
-// the tables Message and RecordBatch of Arrow's Message.fbs.
+// locate finds the places of the head that depend on the columns.
 func (t *template) locate() {
-	const (
-		messageHeader, messageBodyLength         = 8, 10
-		batchLength, batchNodes, batchBuffers    = 4, 6, 8
-		nodeBytes, bufferBytes, lengthInsideBuff = 16, 16, 8
-	)
-	meta := t.head[prefixBytes:]
-	message := flatbuffers.Table{Bytes: meta, Pos: flatbuffers.GetUOffsetT(meta)}
-	var batch flatbuffers.Table
-	message.Union(&batch, flatbuffers.UOffsetT(message.Offset(messageHeader)))
-	at := func(table *flatbuffers.Table, field flatbuffers.VOffsetT) flatbuffers.UOffsetT {
-		return flatbuffers.UOffsetT(table.Offset(field))
+	t.nodesAt = buffersAt + bufferBytes*len(t.buffers) + 8
+	if i := slices.Index(t.nodes, perBlock); i >= 0 {
+		t.blocksAt = t.nodesAt + nodeBytes*i
 	}
-	t.bodyAt = prefixBytes + int(message.Pos+at(&message, messageBodyLength))
-	t.rowsAt = prefixBytes + int(batch.Pos+at(&batch, batchLength))
-	t.nodesAt = prefixBytes + int(batch.Vector(at(&batch, batchNodes)))
-	t.buffersAt = prefixBytes + int(batch.Vector(at(&batch, batchBuffers)))
-
-	for i, node := range t.nodes {
-		if node == perBlock {
-			t.blocksAt = t.nodesAt + nodeBytes*i
-			break
-		}
-	}
-	for i, s := range t.buffers {
-		for k, text := range textSlots {
-			if s == text {
-				t.textAt[k] = t.buffersAt + bufferBytes*i + lengthInsideBuff
-			}
+	for k, s := range textSlots {
+		if i := slices.Index(t.buffers, s); i >= 0 {
+			t.textAt[k] = buffersAt + bufferBytes*i + 8
 		}
 	}
 }
@@ -186,9 +173,9 @@ func (t *template) patch(head []byte, rows, blocks int, l *lengths) int {
 		count, nulls := node.counts(rows, blocks)
 		le.PutUint64(head[at:], uint64(count))
 		le.PutUint64(head[at+8:], uint64(nulls))
-		at += 16
+		at += nodeBytes
 	}
-	at, body := t.buffersAt, 0
+	at, body := buffersAt, 0
 	for _, s := range t.buffers {
 		n := 0
 		if s != absent {
@@ -196,11 +183,11 @@ func (t *template) patch(head []byte, rows, blocks int, l *lengths) int {
 		}
 		le.PutUint64(head[at:], uint64(body))
 		le.PutUint64(head[at+8:], uint64(n))
-		at += 16
+		at += bufferBytes
 		body += padded(n)
 	}
-	le.PutUint64(head[t.rowsAt:], uint64(rows))
-	le.PutUint64(head[t.bodyAt:], uint64(body))
+	le.PutUint64(head[rowsAt:], uint64(rows))
+	le.PutUint64(head[bodyAt:], uint64(body))
 	return body
 }
 

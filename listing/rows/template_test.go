@@ -61,7 +61,7 @@ func TestTemplateCacheIsBounded(t *testing.T) {
 	if n := len(*templates.byCols.Load()); n > maxTemplates {
 		t.Errorf("%d templates in the cache, at most %d", n, maxTemplates)
 	}
-	if templateOf(AllColumns) != templateOf(AllColumns) {
+	if first := templateOf(AllColumns); first != templateOf(AllColumns) {
 		t.Error("a template in use is made again")
 	}
 }
