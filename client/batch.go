@@ -1,6 +1,7 @@
 package client
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/muster-fs/muster"
@@ -36,7 +37,8 @@ func (o Outcome) err(op string) error {
 	if o.Code == muster.OK {
 		return nil
 	}
-	return pathError(op, o.Path, &rpc.Error{Code: o.Code, Text: o.Message})
+	text := strings.TrimPrefix(o.Message, strconv.Quote(o.Path)+": ") // a PathError has it already
+	return pathError(op, o.Path, &rpc.Error{Code: o.Code, Text: text})
 }
 
 // Len returns the number of rows.
