@@ -75,17 +75,14 @@ func (tx *txn) mayRemove(dir int32, name string, r *muster.Row) error {
 
 // delete removes an entry, not following a link. Of a tree it checks the top only.
 func (tx *txn) delete(c *muster.Delete) (uint64, error) {
-	dir, name, err := tx.parentOf(c.Path)
+	dir, name, err := tx.place(c.Path)
 	if err != nil {
 		return 0, err
 	}
 	var r muster.Row
-	b, ok, err := tx.lookup(dir, name, &r)
+	b, err := tx.existing(dir, name, &r)
 	if err != nil {
 		return 0, err
-	}
-	if !ok {
-		return 0, muster.ErrNotFound
 	}
 	if r.Kind == muster.Directory && !c.Recursive {
 		if err := tx.mayRemove(dir, name, &r); err != nil {
@@ -108,54 +105,66 @@ func (tx *txn) mustBeEmpty(dir uint64) error {
 
 // rename moves an entry, following no link in last place.
 func (tx *txn) rename(c *muster.Rename) (uint64, error) {
-	from, name, err := tx.parentOf(c.From)
+	from, name, err := tx.place(c.From)
 	if err != nil {
 		return 0, err
 	}
-	var r muster.Row
-	b, ok, err := tx.lookup(from, name, &r)
+	var r, old muster.Row
+	b, err := tx.existing(from, name, &r)
 	if err != nil {
 		return 0, err
 	}
-	if !ok {
-		return 0, muster.ErrNotFound
-	}
-	source := tx.walk.nodes[from] // a value: the walk to the target may reuse its place
+	source := tx.walk.nodes[from].id
 	if err := tx.mayRemove(from, name, &r); err != nil {
 		return 0, err
 	}
-	if !c.Overwrite && isRoot(c.To) {
-		return 0, fmt.Errorf("%w: /", muster.ErrExists)
-	}
-	to, newName, err := tx.parentOf(c.To)
+	to, newName, err := tx.place(c.To)
 	if err != nil {
 		return 0, fmt.Errorf("to %s: %w", c.To, err)
 	}
-	target := tx.walk.nodes[to]
-	if r.Kind == muster.Directory && tx.walk.within(to, r.ID) {
+	target := tx.walk.nodes[to].id
+	oldBlocks, exists, err := tx.lookup(to, newName, &old)
+	switch {
+	case err != nil:
+		return 0, err
+	case r.Kind == muster.Directory && tx.walk.within(to, r.ID):
 		return 0, fmt.Errorf("%w: %s is in the directory to be moved", muster.ErrInvalid, c.To)
-	}
-	if same := source.id == target.id && name == newName; same && c.Overwrite {
+	case exists && !c.Overwrite:
+		return 0, fmt.Errorf("to %s: %w", c.To, muster.ErrExists)
+	case newName == "":
+		return 0, fmt.Errorf("%w: nothing replaces the root", muster.ErrInvalid)
+	case exists && old.ID == r.ID:
 		return r.ID, nil
 	}
-	if err := tx.clear(to, newName, r.Kind, c.Overwrite); err != nil {
+	if exists {
+		err = tx.replace(to, newName, r.Kind, &old, oldBlocks)
+	} else {
+		err = tx.mayChange(to)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("to %s: %w", c.To, err)
 	}
-	if err := tx.mayChange(to); err != nil {
-		return 0, err
-	}
-	return r.ID, tx.move(source.id, target.id, name, newName, &r, b)
+	return r.ID, tx.move(source, target, name, newName, &r, b)
 }
 
-// clear makes the place of a rename's target free.
-func (tx *txn) clear(dir int32, name string, kind muster.Kind, overwrite bool) error {
-	var old muster.Row
-	b, ok, err := tx.lookup(dir, name, &old)
-	switch {
-	case err != nil || !ok:
+// existing is lookup where there must be something to take away.
+func (tx *txn) existing(dir int32, name string, r *muster.Row) (blockList, error) {
+	if name == "" {
+		return blockList{}, fmt.Errorf("%w: the root stays where it is", muster.ErrInvalid)
+	}
+	b, ok, err := tx.lookup(dir, name, r)
+	if err == nil && !ok {
+		err = muster.ErrNotFound
+	}
+	return b, err
+}
+
+// replace removes what is at the place of a rename's target.
+func (tx *txn) replace(dir int32, name string, kind muster.Kind, old *muster.Row, b blockList) error {
+	if err := tx.mayRemove(dir, name, old); err != nil {
 		return err
-	case !overwrite:
-		return muster.ErrExists
+	}
+	switch {
 	case kind != muster.Directory && old.Kind == muster.Directory:
 		return muster.ErrIsDirectory
 	case kind == muster.Directory && old.Kind != muster.Directory:
@@ -165,7 +174,7 @@ func (tx *txn) clear(dir int32, name string, kind muster.Kind, overwrite bool) e
 			return err
 		}
 	}
-	return tx.remove(dir, name, &old, b)
+	return tx.remove(dir, name, old, b)
 }
 
 // move takes a row from one place to another.
@@ -198,6 +207,9 @@ func (tx *txn) move(from, to uint64, name, newName string, r *muster.Row, b bloc
 // setAttr changes attributes. Mode and owners are the owner's to change, a new owner the
 // superuser's; times are also for who may write a file.
 func (tx *txn) setAttr(c *muster.SetAttr) (uint64, error) {
+	if err := checkSetAttr(c); err != nil {
+		return 0, err
+	}
 	f, err := tx.walk.resolve(c.Path, true)
 	if err != nil {
 		return 0, err
@@ -238,13 +250,26 @@ func (tx *txn) setAttr(c *muster.SetAttr) (uint64, error) {
 	return r.ID, err
 }
 
-func (tx *txn) maySetAttr(c *muster.SetAttr, r *muster.Row) error {
-	owns := tx.who.super || tx.who.owns(r)
+// checkSetAttr checks what does not depend on the tree.
+func checkSetAttr(c *muster.SetAttr) error {
 	if c.Mode != nil {
 		if err := checkMode(*c.Mode); err != nil {
 			return err
 		}
 	}
+	if c.Owner != nil {
+		if err := checkOwner("owner", *c.Owner); err != nil {
+			return err
+		}
+	}
+	if c.Group != nil {
+		return checkOwner("group", *c.Group)
+	}
+	return nil
+}
+
+func (tx *txn) maySetAttr(c *muster.SetAttr, r *muster.Row) error {
+	owns := tx.who.super || tx.who.owns(r)
 	if !owns && (c.Mode != nil || c.Owner != nil || c.Group != nil) {
 		return fmt.Errorf("%w: user %q is not the owner, %q", muster.ErrPermission, tx.who.User, r.Owner)
 	}

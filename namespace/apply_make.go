@@ -7,17 +7,14 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// parentOf walks to the parent directory of a path and looks the last name up in it,
-// without following it. The path must not be the root.
-func (tx *txn) parentOf(path string) (dir int32, name string, err error) {
+// place walks to the directory that holds, or would hold, the last name of a path. The root
+// has no name, and is its own directory.
+func (tx *txn) place(path string) (dir int32, name string, err error) {
 	clean, err := muster.CleanPath(path)
 	if err != nil {
 		return 0, "", err
 	}
 	parent, name := muster.SplitPath(clean)
-	if name == "" {
-		return 0, "", fmt.Errorf("%w: it is the root", muster.ErrInvalid)
-	}
 	f, err := tx.walk.resolve(parent, true)
 	switch {
 	case err == muster.ErrNotFound:
@@ -27,16 +24,18 @@ func (tx *txn) parentOf(path string) (dir int32, name string, err error) {
 	case f.node < 0:
 		return 0, "", fmt.Errorf("%w: %s", muster.ErrNotDirectory, parent)
 	}
+	if name == "" {
+		return f.node, "", nil
+	}
 	return f.node, name, tx.walk.mayPass(f.node)
 }
 
-func isRoot(path string) bool {
-	clean, err := muster.CleanPath(path)
-	return err == nil && clean == "/"
-}
-
-// lookup decodes a child of a directory into r.
+// lookup decodes what is at a place into r.
 func (tx *txn) lookup(dir int32, name string, r *muster.Row) (b blockList, ok bool, err error) {
+	if name == "" {
+		b, err = decodeRow(tx.walk.nodes[dir].row, r)
+		return b, true, err
+	}
 	v, err := tx.child(tx.walk.nodes[dir].id, name)
 	if err != nil || v == nil {
 		return b, false, err
@@ -65,21 +64,14 @@ func (tx *txn) newOwners(dir int32, o owners) (owners, error) {
 	}
 	if o.user == "" {
 		o.user = tx.who.User
+	} else if err := tx.mayGive(o.user); err != nil {
+		return o, err
 	}
-	if o.group == "" {
+	if o.group == "" || o.group == string(r.Group) {
 		o.group = string(r.Group)
+		return o, nil
 	}
-	if o.user != tx.who.User {
-		if err := tx.mayGive(o.user); err != nil {
-			return o, err
-		}
-	}
-	if o.group != string(r.Group) {
-		if err := tx.mayGroup(o.group); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+	return o, tx.mayGroup(o.group)
 }
 
 // mayGive checks that the caller may make user the owner of an entry of the caller's.
@@ -192,14 +184,12 @@ func (tx *txn) mkdir(c *muster.Mkdir) (uint64, error) {
 		if err := tx.makeParents(c.Path, c.Mode&^muster.ModeSticky|0o300, owners{c.Owner, c.Group}); err != nil {
 			return 0, err
 		}
-	} else if isRoot(c.Path) {
-		return 0, muster.ErrExists
 	}
 	return tx.makeDirectory(c)
 }
 
 func (tx *txn) makeDirectory(c *muster.Mkdir) (uint64, error) {
-	dir, name, err := tx.parentOf(c.Path)
+	dir, name, err := tx.place(c.Path)
 	if err != nil {
 		return 0, err
 	}
@@ -247,10 +237,7 @@ func (tx *txn) create(c *muster.Create) (uint64, error) {
 			return 0, err
 		}
 	}
-	if isRoot(c.Path) {
-		return 0, existing(muster.Directory, c.Overwrite)
-	}
-	dir, name, err := tx.parentOf(c.Path)
+	dir, name, err := tx.place(c.Path)
 	if err != nil {
 		return 0, err
 	}
@@ -260,7 +247,7 @@ func (tx *txn) create(c *muster.Create) (uint64, error) {
 		return 0, err
 	}
 	if ok {
-		if err := existing(old.Kind, c.Overwrite); err != nil {
+		if err := mayReplace(old.Kind, c.Overwrite); err != nil {
 			return 0, err
 		}
 		if err := tx.remove(dir, name, &old, b); err != nil {
@@ -279,8 +266,8 @@ func (tx *txn) create(c *muster.Create) (uint64, error) {
 	return id, err
 }
 
-// existing says whether what is at the path of a new file may be replaced by it.
-func existing(k muster.Kind, overwrite bool) error {
+// mayReplace says whether what is at the path of a new file may be replaced by it.
+func mayReplace(k muster.Kind, overwrite bool) error {
 	switch {
 	case !overwrite:
 		return muster.ErrExists
@@ -332,10 +319,7 @@ func (tx *txn) symlink(c *muster.Symlink) (uint64, error) {
 	if err := muster.CheckTarget(c.Target); err != nil {
 		return 0, err
 	}
-	if isRoot(c.Path) {
-		return 0, muster.ErrExists
-	}
-	dir, name, err := tx.parentOf(c.Path)
+	dir, name, err := tx.place(c.Path)
 	if err != nil {
 		return 0, err
 	}

@@ -33,8 +33,9 @@ type Request struct {
 // a tree checks its top only.
 //
 // Create with Overwrite replaces a link itself, and makes a new inode. Rename of an entry to
-// itself is ErrExists, and with Overwrite changes nothing. Missing parents of a Mkdir get its
-// mode with u+wx added and without the sticky bit.
+// itself is ErrExists, and with Overwrite changes nothing. Missing parents belong to whom the
+// new entry does; those of a Create have mode 0755, those of a Mkdir its mode with u+wx added and
+// without the sticky bit.
 func (t *Tree) Apply(ctx context.Context, r Request) (muster.Applied, error) {
 	c := &call{ctx: ctx, request: r, done: make(chan struct{})}
 	if err := c.check(); err != nil {
@@ -168,7 +169,7 @@ func (c *committer) commit(group []*call) {
 		c.apply(tx, call)
 	}
 	c.tree.counters.gets.Add(tx.gets)
-	if tx.changed() {
+	if tx.changed(&c.meta) {
 		if err := c.write(tx); err != nil {
 			for _, call := range group {
 				call.applied, call.err = muster.Applied{}, err

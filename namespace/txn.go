@@ -76,8 +76,11 @@ func (tx *txn) rollback() {
 	tx.ranges = tx.ranges[:tx.mark.ranges]
 }
 
-// changed says whether there is anything to write.
-func (tx *txn) changed() bool { return len(tx.pending) > 0 || len(tx.ranges) > 0 }
+// changed says whether there is anything to write: a command that finds all done as it wants
+// takes its txid still.
+func (tx *txn) changed(since *meta) bool {
+	return len(tx.pending) > 0 || len(tx.ranges) > 0 || tx.meta != *since
+}
 
 // get returns the value of key, nil if there is none. It stays valid.
 func (tx *txn) get(key []byte) ([]byte, error) {
