@@ -173,7 +173,7 @@ func (c *collector) children(r *namespace.Reader, path string, res *namespace.Re
 	return false, nil
 }
 
-func (c *collector) blocks() bool { return c.options.Columns&rows.ColBlocks != 0 }
+func (c *collector) blocks() bool { return c.options.Columns.Has(rows.ColBlocks) }
 
 // fits says whether the current row may join the page. The first always may.
 func (c *collector) fits() bool {
@@ -184,7 +184,7 @@ func (c *collector) fits() bool {
 
 // add appends the current row.
 func (c *collector) add() {
-	if c.row.Kind == muster.Directory && len(c.row.Name) > 0 && c.options.Columns&rows.ColMTime != 0 {
+	if c.row.Kind == muster.Directory && len(c.row.Name) > 0 && c.options.Columns.Has(rows.ColMTime) {
 		c.heads.want(c.row.ID, c.rows.Len(), len(c.outcomes))
 	}
 	c.rows.Append(uint32(c.position.index), &c.row)

@@ -92,10 +92,7 @@ func (o Options) Validate() error {
 // cursor is bound to them.
 func (o Options) canonical() Options {
 	o.Limit = max(o.Limit, 0)
-	if o.Columns == 0 {
-		o.Columns = rows.DefaultColumns
-	}
-	o.Columns |= rows.ColPathIndex | rows.ColName
+	o.Columns = o.Columns.Normal()
 	return o
 }
 

@@ -1,0 +1,15 @@
+package listing
+
+import "fmt"
+
+// DescribeCursor says in words where a cursor is.
+func (l *Lister) DescribeCursor(cursor []byte, o Options) string {
+	p, err := newSealer(l.cursorKey, o).open(cursor)
+	switch {
+	case err != nil:
+		return err.Error()
+	case p.state == finished:
+		return fmt.Sprintf("past path %d", p.index)
+	}
+	return fmt.Sprintf("inside path %d after %q, %d rows", p.index, p.name, p.rows)
+}

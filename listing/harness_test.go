@@ -1,0 +1,397 @@
+package listing_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/vfs"
+	"go.uber.org/goleak"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/namespace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	root    = &muster.Identity{User: "root"}
+	alice   = &muster.Identity{User: "alice", Groups: []string{"users"}}
+	testKey = bytes.Repeat([]byte{7}, 32)
+)
+
+// world is a tree in memory and what a test does with it.
+type world struct {
+	testing.TB
+	tree *namespace.Tree
+}
+
+func newWorld(t testing.TB) *world { return openWorld(t, vfs.NewMem()) }
+
+func openWorld(t testing.TB, fs vfs.FS) *world {
+	t.Helper()
+	tree, err := namespace.Open("tree", namespace.Options{FS: fs, Superuser: root.User, CacheBytes: 8 << 20, MemTableBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tree.Close() })
+	return &world{TB: t, tree: tree}
+}
+
+// do applies commands as root, each batch as one.
+func (w *world) do(commands ...muster.Command) []uint64 {
+	w.Helper()
+	var ids []uint64
+	for batch := range slices.Chunk(commands, muster.MaxBatchCommands/10) {
+		done, err := w.tree.Apply(w.Context(), namespace.Request{Caller: *root, Commands: batch})
+		if err != nil {
+			w.Fatal(err)
+		}
+		ids = append(ids, done.IDs...)
+	}
+	return ids
+}
+
+// build makes directories (ending in a slash), links ("path -> target") and empty files.
+func (w *world) build(entries ...string) {
+	w.Helper()
+	var commands []muster.Command
+	for _, e := range entries {
+		commands = append(commands, command(e))
+	}
+	w.do(commands...)
+}
+
+func command(entry string) muster.Command {
+	if path, target, ok := strings.Cut(entry, " -> "); ok {
+		return muster.Symlink{Path: path, Target: target}
+	}
+	if dir, ok := strings.CutSuffix(entry, "/"); ok {
+		return muster.Mkdir{Path: dir, Mode: 0o755, Parents: true}
+	}
+	return muster.Create{Path: entry, Mode: 0o644, Replication: muster.Replicated(3), BlockSize: 128 << 20, Parents: true}
+}
+
+func (w *world) lister(c listing.Config) *listing.Lister {
+	w.Helper()
+	if c.Key == nil {
+		c.Key = testKey
+	}
+	l, err := listing.New(w.tree, c)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return l
+}
+
+// row is a row with the index of its path.
+type row struct {
+	Index uint32
+	muster.Entry
+}
+
+// listed is what a listing gave, over all its messages.
+type listed struct {
+	rows     []row
+	outcomes []muster.Outcome
+	messages int
+	first    uint64 // index of the first outcome
+	resumed  bool   // inside the first path: rows of it came with another call
+}
+
+// names gives the rows' names in order, those of the path at index only.
+func (l *listed) names(index int) []string {
+	names := []string{}
+	for _, r := range l.rows {
+		if r.Index == uint32(index) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// add takes a message in, and checks that rows and outcomes come in order, that no row
+// follows its path's outcome and that each outcome counts its path's rows.
+func (l *listed) add(t testing.TB, m *listing.Message, columns rows.Columns) {
+	t.Helper()
+	batch, err := rows.Decode(bytes.Clone(m.Frame), columns.Normal())
+	if err != nil {
+		t.Fatalf("decode the message's rows: %v", err)
+	}
+	if len(m.Frame) > rows.MaxFrame {
+		t.Errorf("frame of %d bytes", len(m.Frame))
+	}
+	open := l.first + uint64(len(l.outcomes)) // paths before it have ended
+	for i := range batch.Len() {
+		r := row{batch.PathIndex(i), batch.Entry(i)}
+		if uint64(r.Index) < open {
+			t.Errorf("row %q of path %d after the path's outcome", r.Name, r.Index)
+		}
+		if n := len(l.rows); n > 0 && l.rows[n-1].Index == r.Index && l.rows[n-1].Name >= r.Name || n > 0 && l.rows[n-1].Index > r.Index {
+			t.Errorf("row %d %q after %d %q", r.Index, r.Name, l.rows[n-1].Index, l.rows[n-1].Name)
+		}
+		l.rows = append(l.rows, r)
+	}
+	for _, o := range m.Outcomes {
+		if want := l.first + uint64(len(l.outcomes)); o.Index != want {
+			t.Fatalf("outcome of path %d; want that of %d", o.Index, want)
+		}
+		if n := uint64(len(l.names(int(o.Index)))); o.Rows != n && (!l.resumed || o.Index != l.first || o.Rows < n) {
+			t.Errorf("path %d: outcome says %d rows; there were %d", o.Index, o.Rows, n)
+		}
+		if (o.Code == muster.OK) != (o.Message == "") {
+			t.Errorf("path %d: code %v with message %q", o.Index, o.Code, o.Message)
+		}
+		l.outcomes = append(l.outcomes, o)
+	}
+	if m.Done && len(m.Cursor) > 0 {
+		t.Errorf("done with a cursor")
+	}
+	l.messages++
+}
+
+// pages lists paths page by page to the end.
+func pages(t testing.TB, l *listing.Lister, caller *muster.Identity, paths []string, o listing.Options) *listed {
+	t.Helper()
+	var got listed
+	var cursor []byte
+	for {
+		m, err := l.Page(context.Background(), caller, paths, o, cursor)
+		if err != nil {
+			t.Fatalf("page %d of %q, %+v: %v", got.messages, paths, o, err)
+		}
+		before := len(got.rows)
+		got.add(t, m, o.Columns)
+		if n := len(got.rows) - before; o.Limit > 0 && n > o.Limit {
+			t.Errorf("page of %d entries, limit %d", n, o.Limit)
+		}
+		if m.Done {
+			break
+		}
+		if bytes.Equal(cursor, m.Cursor) {
+			t.Fatalf("page %d of %q, %+v: no progress", got.messages, paths, o)
+		}
+		cursor = m.Cursor
+	}
+	if len(got.outcomes) != len(paths) {
+		t.Errorf("%d outcomes of %d paths", len(got.outcomes), len(paths))
+	}
+	return &got
+}
+
+// feedOf hands out paths in chunks.
+func feedOf(paths []string, chunk int) func(context.Context) ([]string, error) {
+	return func(context.Context) ([]string, error) {
+		if len(paths) == 0 {
+			return nil, io.EOF
+		}
+		n := min(chunk, len(paths))
+		part := paths[:n:n]
+		paths = paths[n:]
+		return part, nil
+	}
+}
+
+// lockstep hands out paths one by one, each after the outcome of the one before was sent:
+// so each has messages of its own. send takes messages on to f.
+func lockstep(paths []string, f func(*listing.Message) error) (next func(context.Context) ([]string, error), send func(*listing.Message) error) {
+	given := 0
+	turn := make(chan struct{}, len(paths)+1)
+	turn <- struct{}{}
+	next = func(ctx context.Context) ([]string, error) {
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if given == len(paths) {
+			return nil, io.EOF
+		}
+		given++
+		return paths[given-1 : given : given], nil
+	}
+	send = func(m *listing.Message) error {
+		err := f(m)
+		for range m.Outcomes {
+			turn <- struct{}{}
+		}
+		return err
+	}
+	return next, send
+}
+
+// stream lists paths by one stream, chunk paths at a time.
+func stream(t testing.TB, l *listing.Lister, caller *muster.Identity, paths []string, o listing.Options, chunk int) *listed {
+	t.Helper()
+	got, err := resume(t, l, caller, paths, o, chunk, nil, 0)
+	if err != nil {
+		t.Fatalf("stream of %q, %+v: %v", paths, o, err)
+	}
+	return got
+}
+
+// resume goes on with a stream: paths are those from the cursor's index on.
+func resume(t testing.TB, l *listing.Lister, caller *muster.Identity, paths []string, o listing.Options, chunk int, cursor []byte, index uint64) (*listed, error) {
+	t.Helper()
+	got := listed{first: index}
+	outcomes, done := len(paths), false
+	if len(cursor) > 1 && cursor[1] == 2 { // past its path, which comes first
+		got.first++
+		outcomes--
+	} else {
+		got.resumed = len(cursor) > 1
+	}
+	err := l.Stream(context.Background(), caller, o, cursor, feedOf(paths, chunk), func(m *listing.Message) error {
+		if done {
+			t.Errorf("a message after the last")
+		}
+		done = m.Done
+		got.add(t, m, o.Columns)
+		if o.Consistency == muster.ConsistencySnapshot && len(m.Cursor) > 0 {
+			t.Errorf("a snapshot stream sent a cursor")
+		}
+		if m.Done && (m.TotalRows != uint64(len(got.rows)) || m.TotalOutcomes != uint64(len(got.outcomes))) {
+			t.Errorf("totals %d rows, %d outcomes; sent %d and %d", m.TotalRows, m.TotalOutcomes, len(got.rows), len(got.outcomes))
+		}
+		return nil
+	})
+	if err == nil && (!done || len(got.outcomes) != outcomes) {
+		t.Errorf("done %v, %d outcomes of %d paths", done, len(got.outcomes), len(paths))
+	}
+	return &got, err
+}
+
+// both lists by pages and by stream, wants the same of both and returns it.
+func both(t testing.TB, l *listing.Lister, caller *muster.Identity, paths []string, o listing.Options) *listed {
+	t.Helper()
+	p, s := pages(t, l, caller, paths, o), stream(t, l, caller, paths, o, 3)
+	sameListing(t, "stream against pages", s, p)
+	return p
+}
+
+func sameListing(t testing.TB, what string, got, want *listed) {
+	t.Helper()
+	sameList(t, what, "row", got.rows, want.rows)
+	sameList(t, what, "outcome", got.outcomes, want.outcomes)
+}
+
+// sameList compares two lists and shows the first difference.
+func sameList[T any](t testing.TB, what, element string, got, want []T) {
+	t.Helper()
+	for i := range min(len(got), len(want)) {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("%s: %s %d is\n%#v\nwant\n%#v", what, element, i, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d %ss, want %d", what, len(got), element, len(want))
+	}
+}
+
+// oracle lists directory by directory with nothing but the tree's own reader.
+func (w *world) oracle(caller *muster.Identity, paths []string, o listing.Options) *listed {
+	w.Helper()
+	view, err := w.tree.View()
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer view.Release()
+	var got listed
+	for i, path := range paths {
+		out := muster.Outcome{Index: uint64(i), Txid: view.Txid()}
+		entries, err := w.readDir(view, caller, path, o, &out)
+		if err != nil {
+			out.Code = muster.CodeOf(err)
+			out.Message = "set"
+		}
+		for _, e := range entries {
+			got.rows = append(got.rows, row{uint32(i), project(e, o.Columns)})
+		}
+		out.Rows = uint64(len(entries))
+		got.outcomes = append(got.outcomes, out)
+	}
+	return &got
+}
+
+func (w *world) readDir(view *namespace.View, caller *muster.Identity, path string, o listing.Options, out *muster.Outcome) ([]muster.Entry, error) {
+	r := view.NewReader(caller)
+	defer r.Close()
+	res, err := r.Resolve(path, !o.Own)
+	if err != nil {
+		return nil, err
+	}
+	out.ID = res.ID()
+	var heads [1]namespace.Head
+	if res.Kind() == muster.Directory {
+		if err := r.Heads([]uint64{res.ID()}, heads[:]); err != nil {
+			w.Fatal(err)
+		}
+		out.ChangedAt = heads[0].ChangedAt
+	}
+	var buf muster.Row
+	if o.Own || res.Kind() != muster.Directory {
+		err := r.Row(&res, &buf, true)
+		return []muster.Entry{buf.Entry()}, err
+	}
+	if err := r.Scan(&res, "", true); err != nil {
+		return nil, err
+	}
+	var entries []muster.Entry
+	for r.Next(&buf) {
+		if !o.Hidden.Hides(buf.Name) {
+			entries = append(entries, buf.Entry())
+		}
+	}
+	for i := range entries {
+		if e := &entries[i]; e.Kind == muster.Directory {
+			if err := r.Heads([]uint64{e.ID}, heads[:]); err != nil {
+				w.Fatal(err)
+			}
+			e.MTime = heads[0].MTime
+		}
+	}
+	return entries, r.Err()
+}
+
+// project clears what the columns leave out.
+func project(e muster.Entry, c rows.Columns) muster.Entry {
+	c = c.Normal()
+	p := muster.Entry{Name: e.Name}
+	keep := func(column rows.Columns, set func()) {
+		if c.Has(column) {
+			set()
+		}
+	}
+	keep(rows.ColKind, func() { p.Kind = e.Kind })
+	keep(rows.ColLength, func() { p.Length = e.Length })
+	keep(rows.ColMTime, func() { p.MTime = e.MTime })
+	keep(rows.ColATime, func() { p.ATime = e.ATime })
+	keep(rows.ColMode, func() { p.Mode = e.Mode })
+	keep(rows.ColOwner, func() { p.Owner = e.Owner })
+	keep(rows.ColGroup, func() { p.Group = e.Group })
+	keep(rows.ColReplication, func() { p.Replication = e.Replication })
+	keep(rows.ColBlockSize, func() { p.BlockSize = e.BlockSize })
+	keep(rows.ColInodeID, func() { p.ID = e.ID })
+	keep(rows.ColFlags, func() { p.Flags = e.Flags })
+	keep(rows.ColLinkTarget, func() { p.Target = e.Target })
+	if c.Has(rows.ColBlocks) && (e.Kind == muster.File || !c.Has(rows.ColKind)) {
+		p.Blocks = append([]muster.Block{}, e.Blocks...) // not nil, since they were asked for
+	}
+	return p
+}
+
+// mask clears what an oracle cannot know: the words of a failure.
+func (l *listed) mask() *listed {
+	for i := range l.outcomes {
+		if l.outcomes[i].Message != "" {
+			l.outcomes[i].Message = "set"
+		}
+	}
+	return l
+}
