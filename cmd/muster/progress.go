@@ -30,6 +30,27 @@ func (a *app) startProgress(ctx context.Context) *progress {
 	return p
 }
 
+// startBar shows the progress of an operation of known size.
+func (a *app) startBar(ctx context.Context, title string, total int) *progress {
+	if !isTerminal(a.stderr) {
+		return nil
+	}
+	bars := mpb.NewWithContext(context.WithoutCancel(ctx), mpb.WithOutput(a.stderr))
+	bar := bars.AddBar(int64(total), mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Name(title), decor.CountersNoUnit(" %d / %d")),
+		mpb.AppendDecorators(decor.Percentage()))
+	p := &progress{app: a, stderr: a.stderr, bars: bars, bar: bar}
+	a.stderr = bars
+	return p
+}
+
+// set says that n of the total are done.
+func (p *progress) set(n int) {
+	if p != nil {
+		p.bar.SetCurrent(int64(n))
+	}
+}
+
 func (p *progress) add(n int) {
 	if p != nil {
 		p.bar.IncrBy(n)

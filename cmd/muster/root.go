@@ -83,6 +83,7 @@ Paths are absolute; what is given without a leading slash is taken from the root
 	flags.StringSlice("groups", nil, "with --user: the user's `GROUPS`, separated by commas (MUSTER_GROUPS)")
 
 	a.addGroup(root, "The server",
+		newDemoCommand(a),
 		newUpCommand(a),
 		newStatusCommand(a),
 		newFsckCommand(a),
