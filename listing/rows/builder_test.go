@@ -17,7 +17,7 @@ func TestSizeBoundsTheFrame(t *testing.T) {
 		if b.Size() != 0 || len(b.AppendFrame(nil)) != 0 {
 			t.Errorf("columns %#x: empty builder has size %d", uint32(c), b.Size())
 		}
-		for _, s := range randomRows(r, 600) {
+		for _, s := range randomRows(r, 150) {
 			b.Append(s.path, &s.row)
 			if size, n := b.Size(), len(b.AppendFrame(nil)); size < n || size > n+512 {
 				t.Fatalf("columns %#x, %d rows: size %d, frame of %d bytes", uint32(c), b.Len(), size, n)

@@ -166,15 +166,19 @@ func TestLongNameIsRefused(t *testing.T) {
 	}
 }
 
-// Every flipped bit is refused by the checksum; behind it, it is refused or harmless.
-func TestEveryFlippedBitIsRefusedOrHarmless(t *testing.T) {
-	for _, c := range columnSets {
+// Every flipped bit is refused by the checksum. Behind it, some bits of every byte show
+// that what is not refused is harmless.
+func TestFlippedBitsAreRefusedOrHarmless(t *testing.T) {
+	for _, c := range []Columns{AllColumns, requiredColumns} {
 		intact := frameOf(c, oneOfEach())
 		for bit := range 8 * len(intact) {
 			damaged := bytes.Clone(intact)
 			damaged[bit/8] ^= 1 << (bit % 8)
 			if b, err := Decode(bytes.Clone(damaged), c); !errors.Is(err, muster.ErrCorrupt) || b != nil {
 				t.Fatalf("bit %d: %v, want ErrCorrupt", bit, err)
+			}
+			if bit%3 != 0 {
+				continue
 			}
 			b, err := Decode(reseal(damaged), c)
 			switch {

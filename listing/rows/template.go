@@ -111,7 +111,7 @@ func messageHead(schema *arrow.Schema) []byte {
 	var p headWriter
 	w := ipc.NewWriterWithPayloadWriter(&p, ipc.WithSchema(schema))
 	if err := w.Write(record); err != nil {
-		panic(fmt.Sprintf("rows: arrow refuses a schema of ours: %v", err)) // a fault of the build: every column set is tested
+		panic(fmt.Sprintf("rows: arrow refuses a schema of ours: %v", err)) // a fault of the build, which tests find
 	}
 	return p.head
 }

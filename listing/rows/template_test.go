@@ -9,17 +9,19 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// allColumnSets calls f for every set that a client can choose.
-func allColumnSets(f func(c Columns)) {
-	for c := requiredColumns; c <= AllColumns; c += requiredColumns + 1 {
+// manyColumnSets calls f for one in eleven of the sets that a client can choose, and
+// for the widest.
+func manyColumnSets(f func(c Columns)) {
+	for c := requiredColumns; c < AllColumns; c += 11 * (requiredColumns + 1) {
 		f(c)
 	}
+	f(AllColumns)
 }
 
-func TestTemplateOfEveryColumnSet(t *testing.T) {
+func TestTemplatesAreWhatArrowsWriterMakes(t *testing.T) {
 	samples := randomRows(rand.New(rand.NewPCG(8, 8)), 3)
 	sets := 0
-	allColumnSets(func(c Columns) {
+	manyColumnSets(func(c Columns) {
 		tmpl := newTemplate(c)
 		if len(tmpl.head) > maxHead {
 			t.Fatalf("columns %#x: head of %d bytes, at most %d", uint32(c), len(tmpl.head), maxHead)
@@ -31,7 +33,7 @@ func TestTemplateOfEveryColumnSet(t *testing.T) {
 		if !bytes.Equal(head, tmpl.head) {
 			t.Fatalf("columns %#x: filling in what Arrow's writer was given changes its bytes", uint32(c))
 		}
-		if sets++; sets%64 == 0 {
+		if sets++; sets%10 == 0 {
 			record := arrowRecord(memory.DefaultAllocator, c, samples)
 			defer record.Release()
 			stream := arrowStream(t, Schema(c), record)
@@ -40,9 +42,6 @@ func TestTemplateOfEveryColumnSet(t *testing.T) {
 			}
 		}
 	})
-	if want := 1 << (numColumns - 2); sets != want {
-		t.Errorf("%d column sets, want %d", sets, want)
-	}
 }
 
 func TestTemplateCacheIsBounded(t *testing.T) {
