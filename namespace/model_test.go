@@ -2,18 +2,22 @@ package namespace_test
 
 import (
 	"cmp"
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"os"
 	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
-	"pgregory.net/rapid"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/namespace"
@@ -34,50 +38,77 @@ var people = []muster.Identity{
 
 var boss = people[0]
 
-// testing is what the tests need of *testing.T and *rapid.T.
-type tester interface {
-	Helper()
-	Fatalf(format string, args ...any)
+// seedVariable names the environment variable that sets where the seeds of the random tests
+// begin. A test that fails says which seed it was.
+const seedVariable = "MUSTER_SEED"
+
+// overSeeds runs a test for n seeds, which begin at a random number unless told otherwise.
+func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand, i int)) {
+	first := rand.Uint64N(1 << 32)
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		if first, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", seedVariable, err)
+		}
+	}
+	for i := range n {
+		seed := first + uint64(i)
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			test(t, rand.New(rand.NewPCG(seed, 0)), i)
+		})
+		if !ok {
+			t.Fatalf("begin with this one by %s=%d", seedVariable, seed)
+		}
+	}
 }
 
 // TestRandomCommandsAgreeWithTheOracle applies random batches by random callers, with
 // restarts and repeated request ids in between, to the tree and to the oracle, and compares
-// every answer and the whole tree after every step. A failure prints the seed: run
-// it again with -rapid.seed.
+// every answer, and the whole tree after every step.
 func TestRandomCommandsAgreeWithTheOracle(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		m := newModel(rt, vfs.NewStrictMem())
+	overSeeds(t, 60, func(t *testing.T, rng *rand.Rand, _ int) {
+		m := newModel(t, namespace.Options{FS: vfs.NewStrictMem(), ReclaimStep: 2})
 		defer func() { m.tree.Close() }()
-		g := generator{pick: func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "n") }}
-		rt.Repeat(map[string]func(*rapid.T){
-			"apply":   func(*rapid.T) { m.apply(g.request(m.oracle)) },
-			"apply 2": func(*rapid.T) { m.apply(g.request(m.oracle)) },
-			"apply 3": func(*rapid.T) { m.apply(g.request(m.oracle)) },
-			"repeat": func(rt *rapid.T) {
-				if len(m.history) == 0 {
-					rt.Skip("nothing to repeat")
-				}
-				m.repeat(g.pick(len(m.history)))
-			},
-			"restart": func(*rapid.T) {
-				m.restart()
-				m.fsck()
-			},
-			"wait": func(*rapid.T) { m.now += int64(g.pick(2000)) },
-			"read": func(*rapid.T) { m.read(g.person(), g.path(m.oracle)) },
-			"":     func(*rapid.T) { m.compare() },
-		})
+		g := generator{pick: rng.IntN}
+		for range 120 {
+			m.step(g)
+			m.compare()
+		}
+		m.drain()
 		m.fsck()
 	})
 }
 
+// step does one random thing.
+func (m *model) step(g generator) {
+	m.t.Helper()
+	switch g.pick(30) {
+	case 0:
+		m.restart()
+		m.fsck()
+	case 1, 2:
+		if len(m.history) > 0 {
+			m.repeat(g.pick(len(m.history)))
+		}
+	case 3, 4, 5, 6:
+		var paths []string
+		for range 12 {
+			paths = append(paths, g.path(m.oracle))
+		}
+		m.read(g.person(), paths...)
+	default:
+		m.apply(g.request(m.oracle))
+		m.clock.Add(int64(g.pick(2000)))
+	}
+}
+
 // model is a tree beside its oracle.
 type model struct {
-	t       tester
-	fs      vfs.FS
+	t       *testing.T
+	options namespace.Options
 	tree    *namespace.Tree
 	oracle  *oracle
-	now     int64 // the clock, ms
+	clock   atomic.Int64 // ms; the tree's goroutines read it too
 	txid    uint64
 	history []applied
 }
@@ -88,25 +119,24 @@ type applied struct {
 	result  muster.Applied
 }
 
-func newModel(t tester, fs vfs.FS) *model {
-	m := &model{t: t, fs: fs, now: 1_000_000}
-	m.oracle = newOracle(superuser, m.now)
+// newModel opens a new tree; the options may be zero but for the file system.
+func newModel(t *testing.T, o namespace.Options) *model {
+	m := &model{t: t, options: o}
+	m.clock.Store(1_000_000)
+	m.options.Superuser = superuser
+	m.options.CacheBytes = 1 << 20
+	m.options.MemTableBytes = cmp.Or(o.MemTableBytes, 1<<20)
+	m.options.Now = func() time.Time { return time.UnixMilli(m.clock.Load()) }
+	m.oracle = newOracle(superuser, m.clock.Load())
 	m.open()
 	// The root is a superuser's: open it to everyone, or little would ever be allowed.
 	m.apply(namespace.Request{Caller: boss, Commands: []muster.Command{muster.SetAttr{Path: "/", Mode: new(uint16(0o777))}}})
 	return m
 }
 
-func (m *model) options() namespace.Options {
-	return namespace.Options{
-		FS: m.fs, Superuser: superuser, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
-		Now: func() time.Time { return time.UnixMilli(m.now) },
-	}
-}
-
 func (m *model) open() {
 	m.t.Helper()
-	tree, err := namespace.Open("store", m.options())
+	tree, err := namespace.Open("store", m.options)
 	if err != nil {
 		m.t.Fatalf("open: %v", err)
 	}
@@ -124,15 +154,15 @@ func (m *model) restart() {
 // apply applies a request to both and compares the answers.
 func (m *model) apply(r namespace.Request) {
 	m.t.Helper()
-	got, err := m.tree.Apply(context.Background(), r)
+	got, err := m.tree.Apply(m.t.Context(), r)
 	if err := m.accept(r, got, err); err != nil {
-		m.t.Fatalf("%v", err)
+		m.t.Fatalf("%v\n%s", err, m.oracle)
 	}
 }
 
 // accept brings the oracle up to date with an answer of the tree, which it checks.
 func (m *model) accept(r namespace.Request, got muster.Applied, err error) error {
-	ids, index, code := m.oracle.apply(r.Caller, m.now, got.Txid, r.Commands...)
+	ids, index, code := m.oracle.apply(r.Caller, m.clock.Load(), got.Txid, r.Commands...)
 	if muster.CodeOf(err) != code {
 		return fmt.Errorf("%s: %v (%s), want %s of command %d", describe(r), err, muster.CodeOf(err).Name(), code.Name(), index)
 	}
@@ -146,7 +176,7 @@ func (m *model) accept(r namespace.Request, got muster.Applied, err error) error
 	if !slices.Equal(got.IDs, ids) {
 		return fmt.Errorf("%s: ids %v, want %v", describe(r), got.IDs, ids)
 	}
-	if got.Txid <= m.txid {
+	if got.Txid != m.txid+1 {
 		return fmt.Errorf("%s: txid %d after %d", describe(r), got.Txid, m.txid)
 	}
 	m.txid = got.Txid
@@ -160,14 +190,15 @@ func (m *model) accept(r namespace.Request, got muster.Applied, err error) error
 func (m *model) repeat(i int) {
 	m.t.Helper()
 	h := m.history[i]
-	got, err := m.tree.Apply(context.Background(), h.request)
+	got, err := m.tree.Apply(m.t.Context(), h.request)
 	if err != nil || !reflect.DeepEqual(got, h.result) {
 		m.t.Fatalf("repeated %s: %+v, %v, want %+v", describe(h.request), got, err, h.result)
 	}
 }
 
-// read compares what a caller may see of path: by its resolution, its own row, and its children.
-func (m *model) read(who muster.Identity, path string) {
+// read compares what a caller may see of paths, through one reader: the resolution of each,
+// its own row, and its children.
+func (m *model) read(who muster.Identity, paths ...string) {
 	m.t.Helper()
 	view, err := m.tree.View()
 	if err != nil {
@@ -176,31 +207,38 @@ func (m *model) read(who muster.Identity, path string) {
 	defer view.Release()
 	r := view.NewReader(&who)
 	defer r.Close()
-	for _, follow := range []bool{false, true} {
-		n, code := m.oracle.resolve(&who, path, follow)
-		res, err := r.Resolve(path, follow)
-		if muster.CodeOf(err) != code {
-			m.t.Fatalf("resolve %q (follow %v) as %v: %v, want %s", path, follow, who, err, code.Name())
+	for _, path := range paths {
+		for _, follow := range []bool{false, true} {
+			m.readOne(r, &who, path, follow)
 		}
-		if code != muster.OK {
-			continue
-		}
-		var row muster.Row
-		if err := r.Row(&res, &row, true); err != nil {
-			m.t.Fatalf("row of %q: %v", path, err)
-		}
-		want := n.Entry
-		want.Name = ""
-		if err := same(row.Entry(), want); err != nil {
-			m.t.Fatalf("row of %q: %v", path, err)
-		}
-		names, code := m.oracle.list(&who, n)
-		if err := r.Scan(&res, "", false); muster.CodeOf(err) != code {
-			m.t.Fatalf("scan of %q as %v: %v, want %s", path, who, err, code.Name())
-		}
-		if code == muster.OK {
-			m.scanAfter(r, &res, path, names)
-		}
+	}
+}
+
+func (m *model) readOne(r *namespace.Reader, who *muster.Identity, path string, follow bool) {
+	m.t.Helper()
+	n, code := m.oracle.resolve(who, path, follow)
+	res, err := r.Resolve(path, follow)
+	if muster.CodeOf(err) != code {
+		m.t.Fatalf("resolve %q (follow %v) as %v: %v, want %s", path, follow, who, err, code.Name())
+	}
+	if code != muster.OK {
+		return
+	}
+	var row muster.Row
+	if err := r.Row(&res, &row, true); err != nil {
+		m.t.Fatalf("row of %q: %v", path, err)
+	}
+	want := n.Entry
+	want.Name = ""
+	if err := same(row.Entry(), want); err != nil {
+		m.t.Fatalf("row of %q: %v", path, err)
+	}
+	names, code := m.oracle.list(who, n)
+	if err := r.Scan(&res, "", false); muster.CodeOf(err) != code {
+		m.t.Fatalf("scan of %q as %v: %v, want %s", path, who, err, code.Name())
+	}
+	if code == muster.OK {
+		m.scanAfter(r, &res, path, names)
 	}
 }
 
@@ -240,6 +278,11 @@ func (m *model) difference(o *oracle) error {
 		return fmt.Errorf("view: %w", err)
 	}
 	defer view.Release()
+	return differs(view, o)
+}
+
+// differs says where a view differs from an oracle.
+func differs(view *namespace.View, o *oracle) error {
 	got, err := dump(view)
 	if err != nil {
 		return err
@@ -265,10 +308,21 @@ func (m *model) difference(o *oracle) error {
 	return nil
 }
 
+// drain waits until the background has reclaimed what was deleted.
+func (m *model) drain() {
+	m.t.Helper()
+	for m.tree.Stats().Reclaiming > 0 {
+		runtime.Gosched()
+	}
+	if got := m.tree.Stats().Inodes; int(got) != len(m.oracle.nodes) {
+		m.t.Fatalf("%d inodes are left after the reclaim, want %d", got, len(m.oracle.nodes))
+	}
+}
+
 // fsck runs the checker, which must find nothing, and as many inodes as the oracle has.
 func (m *model) fsck() {
 	m.t.Helper()
-	summary, err := m.tree.Fsck(context.Background(), func(p namespace.Problem) error {
+	summary, err := m.tree.Fsck(m.t.Context(), func(p namespace.Problem) error {
 		return fmt.Errorf("%+v", p)
 	})
 	if err != nil {
@@ -358,6 +412,17 @@ func (o *oracle) dump() map[string]status {
 	return all
 }
 
+// String shows the tree, for a failure.
+func (o *oracle) String() string {
+	var b strings.Builder
+	all := o.dump()
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		e := all[path]
+		fmt.Fprintf(&b, "%v %s:%s %.60q %s\n", e.FileMode(), e.Owner, e.Group, path, e.Target)
+	}
+	return b.String()
+}
+
 func (o *oracle) path(n *node) string {
 	if n.ID == rootID {
 		return "/"
@@ -381,15 +446,16 @@ func describe(r namespace.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:", r.Caller.User)
 	for _, c := range r.Commands {
-		fmt.Fprintf(&b, " %T%+v;", c, c)
+		text, _ := json.Marshal(c)
+		fmt.Fprintf(&b, " %T%.400s;", c, text)
 	}
 	return b.String()
 }
 
 // generator makes random requests that have a fair chance to succeed, and to collide.
 type generator struct {
-	pick func(n int) int // a number from 0 to n-1; small ones are simple
-	ids  *uint64         // the last sequence number given; nil: requests have no id
+	pick func(n int) int // a number from 0 to n-1
+	ids  bool            // give each request an id, not only some
 }
 
 func oneOf[T any](g *generator, from ...T) T { return from[g.pick(len(from))] }
@@ -399,8 +465,9 @@ func (g *generator) person() muster.Identity { return oneOf(g, people...) }
 // request makes a request of one command or a few; later ones know of earlier ones.
 func (g *generator) request(o *oracle) namespace.Request {
 	r := namespace.Request{Caller: g.person()}
-	if g.pick(2) == 1 {
-		r.ID = muster.RequestID{Client: [16]byte{1}, Sequence: o.txid<<32 | uint64(g.pick(1<<30))}
+	if g.ids || g.pick(2) == 1 {
+		// Refused requests leave their id to the next one.
+		r.ID = muster.RequestID{Client: [16]byte{1}, Sequence: o.txid}
 	}
 	o = o.clone()
 	for range oneOf(g, 1, 1, 1, 2, 5) {
@@ -436,6 +503,14 @@ func (g *generator) create(o *oracle) muster.Create {
 	for i := range oneOf(g, 0, 0, 0, 1, 2, 16, 17, 100) {
 		c.Blocks = append(c.Blocks, muster.Block{Container: uint64(g.pick(9)), LocalID: uint64(i), Length: 1 << 20})
 		c.Length += 1 << 20
+	}
+	switch g.pick(40) {
+	case 37:
+		c.Length += int64(g.pick(3)) - 1 // metadata only, or impossible
+	case 38:
+		c.Replication = oneOf[muster.Replication](g, 0, 0x0300, 0x0100)
+	case 39:
+		c.Blocks = make([]muster.Block, muster.MaxBlocks+1)
 	}
 	return c
 }
@@ -489,7 +564,7 @@ func (g *generator) name() string { return oneOf(g, names...) }
 func (g *generator) target(o *oracle) string {
 	switch g.pick(4) {
 	case 0:
-		return cmp.Or(g.path(o), "/")
+		return cmp.Or(g.path(o), "/") + oneOf(g, "", "", "/", "/.")
 	case 1:
 		return g.name()
 	case 2:
@@ -514,5 +589,3 @@ func (g *generator) group() string {
 func (g *generator) time() *int64 {
 	return oneOf(g, nil, nil, nil, new(int64(0)), new(int64(1234567890123)), new(int64(-1)))
 }
-
-var _ tester = (*testing.T)(nil)

@@ -121,7 +121,8 @@ func (o *oracle) mayRemove(who *muster.Identity, dir, n *node) bool {
 }
 
 // walk resolves path as POSIX does: execute on every directory that a name is looked up
-// in, also on the way through links. A link in last place is followed if follow is set.
+// in, also on the way through links and for "." and ".."; a slash at the end of a link's
+// target wants a directory. A link in last place is followed if follow is set.
 func (o *oracle) walk(who *muster.Identity, from *node, path string, follow bool, hops *int) (*node, muster.Code) {
 	at := from
 	if strings.HasPrefix(path, "/") {
@@ -156,6 +157,9 @@ func (o *oracle) walk(who *muster.Identity, from *node, path string, follow bool
 			}
 		}
 		at = child
+	}
+	if strings.HasSuffix(path, "/") && at.Kind != muster.Directory {
+		return nil, muster.ErrNotDirectory
 	}
 	return at, muster.OK
 }
@@ -199,8 +203,10 @@ func (o *oracle) list(who *muster.Identity, n *node) ([]string, muster.Code) {
 	case !o.may(who, n, read|execute):
 		return nil, muster.ErrPermission
 	}
-	return slices.Sorted(maps.Keys(n.children)), muster.OK
+	return o.names(n.ID), muster.OK
 }
+
+func (o *oracle) names(dir uint64) []string { return slices.Sorted(maps.Keys(o.nodes[dir].children)) }
 
 func (o *oracle) mkdir(who *muster.Identity, c muster.Mkdir) (uint64, muster.Code) {
 	if c.Mode&^muster.ModeMask != 0 {
@@ -216,7 +222,8 @@ func (o *oracle) mkdir(who *muster.Identity, c muster.Mkdir) (uint64, muster.Cod
 		case code != muster.ErrNotFound:
 			return 0, code
 		}
-		if code := o.mkparents(who, c.Path); code != muster.OK {
+		// Parents are as HDFS makes them: the mode of what was asked for, passable to their owner.
+		if code := o.mkparents(who, c.Path, c.Mode&^muster.ModeSticky|0o300, c.Owner, c.Group); code != muster.OK {
 			return 0, code
 		}
 	}
@@ -224,8 +231,8 @@ func (o *oracle) mkdir(who *muster.Identity, c muster.Mkdir) (uint64, muster.Cod
 	return o.add(who, c.Path, e, c.Owner, c.Group)
 }
 
-// mkparents makes the missing ancestors of path, mode 0755, as the caller's own.
-func (o *oracle) mkparents(who *muster.Identity, path string) muster.Code {
+// mkparents makes the missing ancestors of path.
+func (o *oracle) mkparents(who *muster.Identity, path string, mode uint16, owner, group string) muster.Code {
 	path, err := muster.CleanPath(path)
 	if err != nil {
 		return muster.ErrInvalid
@@ -235,8 +242,8 @@ func (o *oracle) mkparents(who *muster.Identity, path string) muster.Code {
 			continue
 		}
 		if _, code := o.resolve(who, path[:i], true); code == muster.ErrNotFound {
-			e := muster.Entry{Kind: muster.Directory, Mode: 0o755, MTime: o.now, ATime: o.now}
-			if _, code := o.add(who, path[:i], e, "", ""); code != muster.OK {
+			e := muster.Entry{Kind: muster.Directory, Mode: mode, MTime: o.now, ATime: o.now}
+			if _, code := o.add(who, path[:i], e, owner, group); code != muster.OK {
 				return code
 			}
 		} else if code != muster.OK {
@@ -247,11 +254,11 @@ func (o *oracle) mkparents(who *muster.Identity, path string) muster.Code {
 }
 
 func (o *oracle) create(who *muster.Identity, c muster.Create) (uint64, muster.Code) {
-	if c.Mode&^muster.ModeMask != 0 || c.Length < 0 || c.BlockSize < 0 || !c.Replication.Valid() {
-		return 0, muster.ErrInvalid
+	if code := valid(c); code != muster.OK {
+		return 0, code
 	}
 	if c.Parents {
-		if code := o.mkparents(who, c.Path); code != muster.OK {
+		if code := o.mkparents(who, c.Path, 0o755, c.Owner, c.Group); code != muster.OK {
 			return 0, code
 		}
 	}
@@ -259,7 +266,7 @@ func (o *oracle) create(who *muster.Identity, c muster.Create) (uint64, muster.C
 		Kind: muster.File, Mode: c.Mode, Length: c.Length, Replication: c.Replication, BlockSize: c.BlockSize,
 		Blocks: slices.Clone(c.Blocks), MTime: o.at(c.MTime), ATime: o.at(c.ATime),
 	}
-	dir, _, old, code := o.place(who, c.Path)
+	dir, name, old, code := o.place(who, c.Path)
 	if code == muster.OK && old != nil && c.Overwrite {
 		switch {
 		case old.Kind == muster.Directory:
@@ -268,8 +275,29 @@ func (o *oracle) create(who *muster.Identity, c muster.Create) (uint64, muster.C
 			return 0, muster.ErrPermission
 		}
 		o.remove(dir, old)
+		return o.addAt(who, dir, name, e, c.Owner, c.Group)
 	}
 	return o.add(who, c.Path, e, c.Owner, c.Group)
+}
+
+// valid says whether a file can be like that: its blocks lie within its length, and somewhere.
+func valid(c muster.Create) muster.Code {
+	sum := int64(0)
+	for _, b := range c.Blocks {
+		if b.Length < 0 {
+			return muster.ErrInvalid
+		}
+		sum += b.Length
+	}
+	switch {
+	case c.Mode&^muster.ModeMask != 0, c.Length < 0, c.BlockSize < 0, !c.Replication.Valid():
+		return muster.ErrInvalid
+	case len(c.Blocks) > muster.MaxBlocks:
+		return muster.ErrLimit
+	case sum > c.Length, len(c.Blocks) > 0 && c.Replication == 0:
+		return muster.ErrInvalid
+	}
+	return muster.OK
 }
 
 func (o *oracle) symlink(who *muster.Identity, c muster.Symlink) (uint64, muster.Code) {
@@ -280,7 +308,7 @@ func (o *oracle) symlink(who *muster.Identity, c muster.Symlink) (uint64, muster
 	return o.add(who, c.Path, e, c.Owner, c.Group)
 }
 
-// add makes a new entry: the caller's and of its parent's group, unless told otherwise.
+// add makes a new entry where there is none.
 func (o *oracle) add(who *muster.Identity, path string, e muster.Entry, owner, group string) (uint64, muster.Code) {
 	dir, name, existing, code := o.place(who, path)
 	switch {
@@ -288,8 +316,17 @@ func (o *oracle) add(who *muster.Identity, path string, e muster.Entry, owner, g
 		return 0, code
 	case existing != nil:
 		return 0, muster.ErrExists
-	case !o.may(who, dir, write|execute):
+	}
+	return o.addAt(who, dir, name, e, owner, group)
+}
+
+// addAt makes a new entry: the caller's and of its parent's group, unless told otherwise.
+func (o *oracle) addAt(who *muster.Identity, dir *node, name string, e muster.Entry, owner, group string) (uint64, muster.Code) {
+	if !o.may(who, dir, write|execute) {
 		return 0, muster.ErrPermission
+	}
+	if group == dir.Group {
+		group = "" // what it would be anyway
 	}
 	e.Name, e.Owner, e.Group = name, who.User, dir.Group
 	n := &node{Entry: e, parent: dir.ID}
@@ -383,18 +420,22 @@ func (o *oracle) rename(who *muster.Identity, c muster.Rename) (uint64, muster.C
 		return 0, muster.ErrInvalid // the root can't move
 	case n == nil:
 		return 0, muster.ErrNotFound
+	case !o.mayRemove(who, from, n):
+		return 0, muster.ErrPermission
 	}
 	to, name, old, code := o.place(who, c.To)
 	switch {
 	case code != muster.OK:
 		return 0, code
-	case old != nil && !c.Overwrite:
-		return 0, muster.ErrExists
 	case o.below(to, n):
 		return 0, muster.ErrInvalid
+	case old != nil && !c.Overwrite:
+		return 0, muster.ErrExists
+	case name == "":
+		return 0, muster.ErrInvalid // nothing replaces the root
 	case old == n:
 		return n.ID, muster.OK // as POSIX has it: nothing happens
-	case !o.mayRemove(who, from, n) || !o.may(who, to, write|execute):
+	case !o.may(who, to, write|execute):
 		return 0, muster.ErrPermission
 	}
 	if old != nil {
@@ -454,7 +495,8 @@ func (o *oracle) setattr(who *muster.Identity, c muster.SetAttr) (uint64, muster
 		n.ATime = *c.ATime
 	}
 	// A directory's mtime lies in its own record, everything else in its row.
-	if n.ID != rootID && (n.Kind != muster.Directory || c.Mode != nil || c.Owner != nil || c.Group != nil || c.ATime != nil) {
+	row := c.Mode != nil || c.Owner != nil || c.Group != nil || c.ATime != nil || c.MTime != nil && n.Kind != muster.Directory
+	if row && n.ID != rootID {
 		o.nodes[n.parent].changedAt = o.txid
 	}
 	return n.ID, muster.OK
