@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -60,31 +59,40 @@ func (c *Client) request(commands []muster.Command) (*pb.ApplyRequest, error) {
 	return r, nil
 }
 
-// apply sends a batch until there is an answer. Only answers are certain: after a
-// first attempt that may have been carried out, giving up leaves the outcome unknown.
+// apply sends a batch until there is an answer. Nothing but an answer is certain once
+// an attempt was made that may have been carried out.
 func (c *Client) apply(ctx context.Context, request *pb.ApplyRequest) (*pb.ApplyReply, error) {
-	limit := time.Now().Add(c.options.CommandTimeout)
-	timed, cancel := context.WithDeadline(ctx, limit)
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
+	timed, cancel := context.WithTimeout(ctx, c.options.CommandTimeout)
 	defer cancel()
 	for b := (backoff{}); ; {
-		if err := ended(ctx); err != nil && b.attempts == 0 {
-			return nil, err
-		}
 		reply, err := c.service.Apply(c.context(timed), request)
-		if err == nil {
-			return reply, nil
-		}
-		err = rpc.FromWire(err)
 		switch {
+		case err == nil:
+			return reply, nil
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ended(ctx))
 		case timed.Err() != nil:
 			return nil, fmt.Errorf("%w after %v: %w", ErrOutcomeUnknown, c.options.CommandTimeout, err)
-		case !retriable(err):
+		case retriable(err):
+			_ = b.wait(timed) // that it ended shows in the next attempt
+		case b.attempts > 0 || doubtful(err):
+			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		default:
 			return nil, err
 		}
-		_ = b.wait(timed) // its end shows in the next attempt's error
 	}
+}
+
+// doubtful says whether commands may be applied although their call failed for good.
+func doubtful(err error) bool {
+	switch muster.CodeOf(err) {
+	case muster.ErrDeadline, muster.ErrInternal, muster.ErrCorrupt:
+		return true
+	}
+	return false
 }
 
 // refusal names the command that was refused.

@@ -127,7 +127,7 @@ func TestErrorsAreThoseOfOsAndNameOperationAndPath(t *testing.T) {
 			if !errors.Is(test.err, test.code) || test.std != nil && !errors.Is(test.err, test.std) {
 				t.Errorf("%v is not %v", test.err, test.code)
 			}
-			if strings.Count(test.err.Error(), test.path) > 2 {
+			if len(test.path) > 1 && strings.Count(test.err.Error(), test.path) > 2 {
 				t.Errorf("the path is told again and again: %v", test.err)
 			}
 		})
@@ -185,7 +185,8 @@ func TestUmaskIsAppliedToNewEntriesOnly(t *testing.T) {
 
 func TestAsMakesCallsAsAnotherUserOnTheSameConnections(t *testing.T) {
 	c, ctx := connect(t), t.Context()
-	must(t, c.Mkdir(ctx, "/shared", 0o770))
+	must(t, c.Mkdir(ctx, "/shared", 0))
+	must(t, c.Chmod(ctx, "/shared", 0o770))
 	must(t, c.Chown(ctx, "/shared", "root", "team"))
 	member, stranger := c.As("eve", "team"), c.As("mallory")
 	must(t, member.Mkdir(ctx, "/shared/eve", 0o755))

@@ -33,7 +33,7 @@ type Options struct {
 	DialTimeout time.Duration
 
 	// Attempts bounds how often a reading call is tried while it makes no progress
-	// and the server cannot be reached. 0: 8, which is about 5 s. 1: no repetition.
+	// and the server cannot be reached. 0: 10, which is about 5 s. 1: no repetition.
 	Attempts int
 
 	// CommandTimeout bounds how long commands are repeated under their request id
@@ -50,7 +50,7 @@ type Options struct {
 const (
 	defaultConnections    = 64
 	defaultDialTimeout    = 10 * time.Second
-	defaultAttempts       = 8
+	defaultAttempts       = 10
 	defaultCommandTimeout = time.Minute
 	maxCommandTimeout     = 5 * time.Minute
 	defaultUmask          = fs.FileMode(0o022)
@@ -140,7 +140,7 @@ func (c *Client) handshake(ctx context.Context) error {
 		return ended(ctx)
 	}
 	if err != nil {
-		return rpc.FromWire(err)
+		return err
 	}
 	if caps.RowSchema != rows.SchemaVersion {
 		return fmt.Errorf("%w: the server (%s) sends rows of version %d, this client reads version %d; upgrade the older one",

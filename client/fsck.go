@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/muster-fs/muster"
-	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
@@ -33,7 +32,7 @@ func (c *Client) Fsck(ctx context.Context, report func(Problem) error) (FsckSumm
 	defer cancel()
 	stream, err := c.service.Fsck(c.context(ctx), &pb.FsckRequest{})
 	if err != nil {
-		return FsckSummary{}, fmt.Errorf("fsck: %w", rpc.FromWire(err))
+		return FsckSummary{}, fmt.Errorf("fsck: %w", err)
 	}
 	defer func() { _ = stream.Close() }() // what counts is whether the last message came
 	for seen := uint64(0); ; {
@@ -60,7 +59,7 @@ func fsckBroken(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: the check was cut off", muster.ErrUnavailable)
 	}
-	return rpc.FromWire(err)
+	return err
 }
 
 func fsckSummary(r *pb.FsckReply, seen uint64) (FsckSummary, error) {

@@ -58,6 +58,16 @@ func (in *instance) down() {
 	in.running = nil
 }
 
+// kill stops the server without waiting for calls in progress.
+func (in *instance) kill() {
+	in.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = in.running.Shutdown(ctx) // says that calls were ended
+	<-in.running.Done()
+	in.running = nil
+}
+
 func (in *instance) addr() string { return in.options.Listen }
 
 // dial returns a client of the server at addr that closes with the test.

@@ -2,14 +2,16 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/muster-fs/muster/rpc"
 )
 
-// The pauses between attempts double from minPause to maxPause. Half of each is random,
-// so that clients that lost the same server do not all return at once.
+// The first attempt after a failure is made at once: most often it is the connection
+// that has gone, not the server. Then pauses double from minPause to maxPause. Half of
+// each is random, so that clients of the same server do not all return at one time.
 const (
 	minPause = 50 * time.Millisecond
 	maxPause = 2 * time.Second
@@ -22,8 +24,11 @@ type backoff struct {
 
 // wait pauses before the next attempt, or returns the context's error.
 func (b *backoff) wait(ctx context.Context) error {
-	pause := min(minPause<<min(b.attempts, 10), maxPause)
 	b.attempts++
+	if b.attempts == 1 {
+		return ctx.Err()
+	}
+	pause := min(minPause<<min(b.attempts-2, 10), maxPause)
 	t := time.NewTimer(pause/2 + rand.N(pause/2))
 	defer t.Stop()
 	select {
@@ -34,10 +39,19 @@ func (b *backoff) wait(ctx context.Context) error {
 	}
 }
 
-// again waits before another attempt of a call that only reads, and says whether
-// there is one: not after too many, nor when the caller has gone.
-func (c *Client) again(ctx context.Context, b *backoff) bool {
-	return b.attempts+1 < c.options.Attempts && b.wait(ctx) == nil
+// again waits before another attempt of a call that only reads. It returns err, of the
+// last attempt, if there is none: because it is of no use, after too many, or because
+// the caller has gone.
+func (c *Client) again(ctx context.Context, b *backoff, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case !retriable(err) || b.attempts+1 >= c.options.Attempts:
+		return err
+	case b.wait(ctx) != nil:
+		return fmt.Errorf("%w, after: %w", ended(ctx), err)
+	}
+	return nil
 }
 
 // context adds the client's identity to a call.
@@ -47,18 +61,13 @@ func (c *Client) context(ctx context.Context) context.Context {
 
 // retry makes a call that only reads until it works, fails for good, or has failed
 // too often.
-func retry[T any](ctx context.Context, c *Client, call func(context.Context) (T, error)) (T, error) {
-	for b := (backoff{}); ; {
-		value, err := call(c.context(ctx))
-		if err == nil {
-			return value, nil
+func retry[T any](ctx context.Context, c *Client, call func(context.Context) (T, error)) (value T, err error) {
+	err = ended(ctx)
+	for b := (backoff{}); err == nil; {
+		if value, err = call(c.context(ctx)); err == nil {
+			break
 		}
-		err = rpc.FromWire(err)
-		if ctx.Err() != nil {
-			return value, ended(ctx)
-		}
-		if !retriable(err) || !c.again(ctx, &b) {
-			return value, err
-		}
+		err = c.again(ctx, &b, err)
 	}
+	return value, err
 }

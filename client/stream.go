@@ -57,9 +57,9 @@ func (c *Client) list(ctx context.Context, paths func(context.Context) iter.Seq[
 
 // run makes calls until the listing is complete, the consumer has enough, or it fails.
 func (l *listing) run(ctx context.Context, emit func(*Batch) bool) error {
-	some := l.window.first(ctx)
+	first, _ := l.window.next(ctx, 0, 1, 0)
 	l.window.rethrow()
-	if !some {
+	if len(first) == 0 {
 		return ended(ctx)
 	}
 	for b := (backoff{}); ; {
@@ -68,12 +68,10 @@ func (l *listing) run(ctx context.Context, emit func(*Batch) bool) error {
 		if progress {
 			b.attempts = 0
 		}
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return ended(ctx)
-		case !retriable(err) || !l.resumable() || !l.client.again(ctx, &b):
+		if err == nil || !l.resumable() && ctx.Err() == nil {
+			return err
+		}
+		if err := l.client.again(ctx, &b, err); err != nil {
 			return err
 		}
 	}
@@ -89,10 +87,10 @@ func (l *listing) call(ctx context.Context, emit func(*Batch) bool) (progress bo
 	stream, err := l.client.service.List(l.client.context(ctx))
 	if err != nil {
 		cancel()
-		return false, rpc.FromWire(err)
+		return false, err
 	}
 	l.ledger.resume()
-	from := l.window.from()
+	from := l.window.rewind()
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -126,7 +124,7 @@ func broken(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errBroken
 	}
-	return rpc.FromWire(err)
+	return err
 }
 
 // finish takes the end of a complete stream, which leaves the connection to others.
@@ -182,7 +180,7 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 		return nil, err
 	}
 	first := l.ledger.next
-	known, all := l.window.known()
+	known, all := l.window.given()
 	if err := l.ledger.enter(decoded, r.outcomes, known); err != nil {
 		return nil, err
 	}
@@ -203,10 +201,12 @@ func (l *listing) drop(r *reply) error {
 	if len(r.cursor) > 0 {
 		// The cursor is of the path that is being listed, or of the last one finished.
 		// Hidden entries can bring it further than our rows and outcomes tell.
-		if keep = r.cursorIndex; keep+1 < l.ledger.next || keep > l.ledger.next || keep < l.window.from() {
+		if keep = r.cursorIndex; keep+1 < l.ledger.next || keep > l.ledger.next {
 			return corrupt("cursor of path %d where path %d is listed", keep, l.ledger.next)
 		}
 	}
-	l.window.drop(keep)
+	if !l.window.drop(keep) {
+		return corrupt("cursor of path %d, which an earlier cursor had passed", keep)
+	}
 	return nil
 }

@@ -26,6 +26,7 @@ type window struct {
 	mu    sync.Mutex
 	paths []string // guarded by mu: from index base on
 	base  uint64   // guarded by mu
+	sent  uint64   // guarded by mu: index after the last path that next gave in this call
 	bytes int      // guarded by mu: of paths
 	ended bool     // guarded by mu: no more paths follow
 	fault any      // guarded by mu: what paths panicked with
@@ -89,12 +90,6 @@ func (w *window) end(fault any) {
 	notify(w.more)
 }
 
-// first waits for the first path and says whether there is one.
-func (w *window) first(ctx context.Context) bool {
-	chunk, _ := w.next(ctx, 0, 1, 0)
-	return len(chunk) > 0
-}
-
 // next waits for paths from index from on and returns as many as a chunk may have,
 // and whether they are the last. None that are not the last means that ctx ended, or
 // that paths panicked.
@@ -131,6 +126,7 @@ func (w *window) chunk(from uint64, maxPaths, maxBytes int) (chunk []string, las
 		bytes += len(rest[n])
 		n++
 	}
+	w.sent = max(w.sent, from+uint64(n))
 	return rest[:n:n], w.fault == nil && w.ended && n == len(rest), w.fault != nil
 }
 
@@ -141,29 +137,35 @@ func (w *window) slice(from, to uint64) []string {
 	return w.paths[from-w.base : to-w.base : to-w.base]
 }
 
-// drop forgets the paths before index to.
-func (w *window) drop(to uint64) {
+// drop forgets the paths before index to. It says whether that is one that the server
+// can know and has not been dropped itself.
+func (w *window) drop(to uint64) bool {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if to < w.base || to > w.sent {
+		return false
+	}
 	n := int(to - w.base)
 	for _, path := range w.paths[:n] {
 		w.bytes -= len(path)
 	}
 	w.paths, w.base = w.paths[n:], to
-	w.mu.Unlock()
 	notify(w.room)
+	return true
 }
 
-// known returns the number of paths so far, and whether that is all of them.
-func (w *window) known() (n uint64, all bool) {
+// given returns the number of paths that the server can know, and whether that is all.
+func (w *window) given() (n uint64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.base + uint64(len(w.paths)), w.ended && w.fault == nil
+	return w.sent, w.ended && w.fault == nil && w.sent == w.base+uint64(len(w.paths))
 }
 
-// from returns the index of the first path held.
-func (w *window) from() uint64 {
+// rewind begins another call, which knows no path, and returns the first path's index.
+func (w *window) rewind() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.sent = w.base
 	return w.base
 }
 

@@ -38,13 +38,21 @@ func TestWindowReadsNoFurtherAheadThanItsBound(t *testing.T) {
 			if len(chunk) != 10 || last || chunk[0] != fmt.Sprintf("/%06d", from) {
 				t.Fatalf("chunk of %d from %q, last %v", len(chunk), chunk[0], last)
 			}
-			w.drop(from + 10)
+			if !w.drop(from + 10) {
+				t.Fatal("paths that were sent cannot be dropped")
+			}
 		}
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if n, all := w.known(); n != 510 || !all {
-			t.Fatalf("%d paths known, all: %v", n, all)
+		if n, all := w.given(); n != 500 || all {
+			t.Fatalf("%d paths given, all: %v", n, all)
+		}
+		if chunk, last := w.next(t.Context(), 500, 1000, 1<<20); len(chunk) != 10 || !last {
+			t.Fatalf("last chunk of %d, last: %v", len(chunk), last)
+		}
+		if n, all := w.given(); n != 510 || !all {
+			t.Fatalf("%d paths given, all: %v", n, all)
 		}
 	})
 }
@@ -69,8 +77,11 @@ func TestWindowSharesSlicesThatLaterPathsDoNotChange(t *testing.T) {
 	w := newWindow(1 << 20)
 	paths, _ := counted(100)
 	w.fill(t.Context(), paths)
+	w.next(t.Context(), 0, 100, 1<<20)
 	shared := w.slice(90, 100)
-	w.drop(95)
+	if w.drop(101) || !w.drop(95) || w.drop(94) {
+		t.Fatal("drop keeps no bounds")
+	}
 	for range 1000 {
 		w.tryAdd("/later")
 	}
