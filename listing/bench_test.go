@@ -7,9 +7,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cockroachdb/pebble/vfs"
+
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/namespace"
 )
 
 // shapes are directories times files of each.
@@ -18,7 +21,7 @@ var shapes = []struct{ dirs, files int }{{30000, 1}, {1000, 30}, {1, 30000}}
 // shaped makes the tree of a shape, each file of one block, and gives its directories.
 func shaped(b *testing.B, dirs, files int) (*world, []string) {
 	b.Helper()
-	w := newWorld(b)
+	w := openTree(b, namespace.Options{FS: vfs.NewMem(), Superuser: root.User})
 	paths := make([]string, dirs)
 	for d := range paths {
 		paths[d] = fmt.Sprintf("/warehouse/table/ds=%05d", d)

@@ -157,7 +157,7 @@ func TestByteBudgetHoldsForRowsOfManyBlocks(t *testing.T) {
 		paths = append(paths, c.Path)
 	}
 	o := listing.Options{Columns: rows.AllColumns}
-	for _, budget := range []int{1, 100 << 10, 0} {
+	for _, budget := range []int{1, 0} {
 		l := w.lister(listing.Config{PageBytes: budget})
 		for _, paths := range [][]string{{"/big"}, paths} {
 			err := l.Stream(t.Context(), root, o, nil, feedOf(paths, 100), func(m *listing.Message) error {
@@ -191,7 +191,7 @@ func TestByteBudgetHoldsForFailures(t *testing.T) {
 	w := newWorld(t)
 	l := w.lister(listing.Config{PageBytes: 64 << 10})
 	var paths []string
-	for i := range 1000 {
+	for i := range 300 {
 		paths = append(paths, fmt.Sprintf("/%s/%d", strings.Repeat("\u0080/", 2000), i))
 	}
 	size := func(m *listing.Message) (n int) {

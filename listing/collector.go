@@ -34,6 +34,7 @@ type collector struct {
 	bounds   bounds
 	caller   *muster.Identity
 	position position
+	seal     *sealer
 
 	rows        *rows.Builder
 	outcomes    []muster.Outcome
@@ -55,15 +56,28 @@ type bounds struct {
 	bytes    int
 }
 
-func newCollector(caller *muster.Identity, o Options, c Config) *collector {
-	o = o.canonical()
-	limit := o.pageLimit(c)
-	return &collector{
-		options: o,
-		bounds:  bounds{entries: limit, examined: examinedPerEntry * limit, bytes: c.PageBytes},
-		caller:  caller,
-		rows:    rows.NewBuilder(o.Columns),
+// collector returns a collector for a call, used or new; release takes it back.
+func (l *Lister) collector(caller *muster.Identity, o Options) *collector {
+	c, ok := l.collectors.Get().(*collector)
+	if !ok {
+		c = &collector{seal: newSealer(l.cursorKey)}
 	}
+	o = o.canonical()
+	if c.rows == nil || c.rows.Columns() != o.Columns {
+		c.rows = rows.NewBuilder(o.Columns)
+	}
+	limit := o.pageLimit(l.config)
+	c.options, c.caller = o, caller
+	c.bounds = bounds{entries: limit, examined: examinedPerEntry * limit, bytes: l.config.PageBytes}
+	c.seal.bind(o)
+	return c
+}
+
+// release takes back a collector whose call is over and whose buffers nobody refers to.
+func (l *Lister) release(c *collector) {
+	c.reset()
+	c.caller, c.txid, c.position, c.row = nil, 0, position{name: c.position.name[:0]}, muster.Row{}
+	l.collectors.Put(c)
 }
 
 // reset forgets the rows and outcomes, which were sent.
@@ -103,7 +117,7 @@ func (c *collector) page(ctx context.Context, view *namespace.View, paths []stri
 		}
 		done++
 	}
-	return c.readHeads(r, done)
+	return c.readHeads(r, paths, done)
 }
 
 func (c *collector) begin(view *namespace.View) {

@@ -2,6 +2,8 @@ package listing_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/listing/rows"
 )
 
 // damage closes the tree, truncates the value of each stored key that pick wants, and opens it again.
@@ -60,6 +63,36 @@ func TestDamagedRowMakesItsDirectoryCorruptAndNoOther(t *testing.T) {
 		wantFailure(t, got, 2, muster.ErrCorrupt, `"/d/f1-broken"`)
 		if names := got.names(1); len(names) != 1 || names[0] != "f0" {
 			t.Errorf("rows before the damage: %q", names)
+		}
+	}
+}
+
+// A directory's time and changed_at are in a record of its own, read at the end of a page:
+// what needs a damaged one is corrupt, on whichever page, and nothing else is.
+func TestDamagedRecordMakesWhatNeedsItCorruptAndNothingElse(t *testing.T) {
+	fs := vfs.NewMem()
+	w := openWorld(t, fs)
+	w.build("/a/f", "/a/dir/", "/d/f0", "/d/f2", "/z/f")
+	id := w.do(muster.Mkdir{Path: "/d/f1"})[0]
+	w = damage(t, fs, w, func(key []byte) bool {
+		return bytes.Equal(key, binary.BigEndian.AppendUint64([]byte{'i'}, id))
+	})
+	l, paths := w.lister(listing.Config{}), []string{"/a", "/d", "/d/f1", "/d", "/z"}
+	for _, limit := range []int{1, 2, 3, 4, 100} {
+		got := both(t, l, root, paths, listing.Options{Limit: limit})
+		wantOK(t, got, 0)
+		wantOK(t, got, 4)
+		for i := 1; i <= 3; i++ {
+			wantFailure(t, got, i, muster.ErrCorrupt, `"`+paths[i]+`"`)
+		}
+		untimed := both(t, l, root, paths, listing.Options{Limit: limit, Columns: rows.ColKind})
+		for i, failed := range []bool{false, false, true, false, false} {
+			if (untimed.outcomes[i].Code == muster.ErrCorrupt) != failed {
+				t.Errorf("without times: %+v", untimed.outcomes[i])
+			}
+		}
+		if names := untimed.names(1); !slices.Equal(names, []string{"f0", "f1", "f2"}) {
+			t.Errorf("without times: %q", names)
 		}
 	}
 }

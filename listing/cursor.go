@@ -88,25 +88,24 @@ func (p *position) names(path string, scratch *[]byte) bool {
 	return p.before.next(path, scratch) == p.through
 }
 
-// sealer writes and reads the cursors of one set of options. It is not safe for
-// concurrent use.
+// sealer writes and reads the cursors of the options that it is bound to. It is not safe
+// for concurrent use.
 type sealer struct {
 	mac     hash.Hash
 	options [11]byte
 	sum     [sha256.Size]byte
 }
 
-func newSealer(key []byte, o Options) *sealer {
-	o = o.canonical()
-	s := &sealer{mac: hmac.New(sha256.New, key)}
+func newSealer(key []byte) *sealer { return &sealer{mac: hmac.New(sha256.New, key)} }
+
+// bind makes s the sealer of canonical options.
+func (s *sealer) bind(o Options) {
 	binary.BigEndian.PutUint32(s.options[0:], uint32(min(o.Limit, 1<<31-1)))
 	binary.BigEndian.PutUint32(s.options[4:], uint32(o.Columns))
-	s.options[8] = byte(o.Hidden)
+	s.options[8], s.options[9], s.options[10] = byte(o.Hidden), 0, byte(o.Consistency)
 	if o.Own {
 		s.options[9] = 1
 	}
-	s.options[10] = byte(o.Consistency)
-	return s
 }
 
 // tag returns the authentication tag of body; it is valid until the next call.

@@ -14,6 +14,12 @@ import (
 
 func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, keyBytes) }
 
+func sealerFor(key []byte, o Options) *sealer {
+	s := newSealer(key)
+	s.bind(o.canonical())
+	return s
+}
+
 func walkChain(paths ...string) (c chain) {
 	var scratch []byte
 	for _, p := range paths {
@@ -33,7 +39,7 @@ func TestCursorKeepsEveryField(t *testing.T) {
 			through: walkChain(rapid.String().Draw(t, "through")),
 			name:    rapid.SliceOfN(rapid.Byte(), 0, muster.MaxNameBytes).Draw(t, "name"),
 		}
-		s := newSealer(testKey(1), Options{})
+		s := sealerFor(testKey(1), Options{})
 		got, err := s.open(s.seal(nil, &p))
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +55,7 @@ func TestCursorKeepsEveryField(t *testing.T) {
 }
 
 func TestCursorRefusesEveryFlippedBitAndEveryTruncation(t *testing.T) {
-	s := newSealer(testKey(1), Options{})
+	s := sealerFor(testKey(1), Options{})
 	cursor := s.seal(nil, &position{state: inside, index: 3, id: 7, rows: 9, name: []byte("file=\xc3\xa9"), through: walkChain("/a")})
 	if _, err := s.open(cursor); err != nil {
 		t.Fatal(err)
@@ -75,14 +81,14 @@ func TestCursorRefusesEveryFlippedBitAndEveryTruncation(t *testing.T) {
 }
 
 func TestCursorIsBoundToItsKeyAndOptions(t *testing.T) {
-	cursor := newSealer(testKey(1), Options{}).seal(nil, &position{state: finished})
+	cursor := sealerFor(testKey(1), Options{}).seal(nil, &position{state: finished})
 	same := []Options{
 		{Limit: -5},
 		{Columns: rows.DefaultColumns},
 		{Columns: rows.DefaultColumns &^ (rows.ColPathIndex | rows.ColName)},
 	}
 	for _, o := range same {
-		if _, err := newSealer(testKey(1), o).open(cursor); err != nil {
+		if _, err := sealerFor(testKey(1), o).open(cursor); err != nil {
 			t.Errorf("equal options %+v: %v", o, err)
 		}
 	}
@@ -91,11 +97,11 @@ func TestCursorIsBoundToItsKeyAndOptions(t *testing.T) {
 		{Hidden: muster.HiddenSpark}, {Own: true}, {Consistency: muster.ConsistencySnapshot},
 	}
 	for _, o := range other {
-		if _, err := newSealer(testKey(1), o).open(cursor); !errors.Is(err, muster.ErrCursor) {
+		if _, err := sealerFor(testKey(1), o).open(cursor); !errors.Is(err, muster.ErrCursor) {
 			t.Errorf("other options %+v: %v", o, err)
 		}
 	}
-	if _, err := newSealer(testKey(2), Options{}).open(cursor); !errors.Is(err, muster.ErrCursor) {
+	if _, err := sealerFor(testKey(2), Options{}).open(cursor); !errors.Is(err, muster.ErrCursor) {
 		t.Errorf("other key: %v", err)
 	}
 }
@@ -103,7 +109,7 @@ func TestCursorIsBoundToItsKeyAndOptions(t *testing.T) {
 // A cursor that is sealed right but says what no listing can be at comes from a faulty or
 // newer server: it is refused, not obeyed.
 func TestCursorRefusesSealedNonsense(t *testing.T) {
-	s := newSealer(testKey(1), Options{})
+	s := sealerFor(testKey(1), Options{})
 	sealed := func(change func(body []byte) []byte) []byte {
 		c := s.seal(nil, &position{state: inside, name: []byte("name")})
 		body := change(c[:len(c)-cursorTag])
@@ -143,7 +149,7 @@ func TestChainTellsPathListsApart(t *testing.T) {
 }
 
 func FuzzCursor(f *testing.F) {
-	s := newSealer(testKey(1), Options{})
+	s := sealerFor(testKey(1), Options{})
 	f.Add(s.seal(nil, &position{state: inside, index: 2, id: 5, name: []byte("n")}), true)
 	f.Add(s.seal(nil, &position{state: finished, index: 1<<32 - 1}), false)
 	f.Add([]byte{}, false)

@@ -4,7 +4,9 @@ import "fmt"
 
 // DescribeCursor says in words where a cursor is.
 func (l *Lister) DescribeCursor(cursor []byte, o Options) string {
-	p, err := newSealer(l.cursorKey, o).open(cursor)
+	s := newSealer(l.cursorKey)
+	s.bind(o.canonical())
+	p, err := s.open(cursor)
 	switch {
 	case err != nil:
 		return err.Error()

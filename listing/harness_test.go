@@ -36,7 +36,12 @@ func newWorld(t testing.TB) *world { return openWorld(t, vfs.NewMem()) }
 
 func openWorld(t testing.TB, fs vfs.FS) *world {
 	t.Helper()
-	tree, err := namespace.Open("tree", namespace.Options{FS: fs, Superuser: root.User, CacheBytes: 8 << 20, MemTableBytes: 4 << 20})
+	return openTree(t, namespace.Options{FS: fs, Superuser: root.User, CacheBytes: 8 << 20, MemTableBytes: 4 << 20})
+}
+
+func openTree(t testing.TB, o namespace.Options) *world {
+	t.Helper()
+	tree, err := namespace.Open("tree", o)
 	if err != nil {
 		t.Fatal(err)
 	}

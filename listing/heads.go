@@ -32,10 +32,10 @@ func (h *heads) want(id uint64, row, outcome int) {
 	h.uses = append(h.uses, headUse{row, outcome})
 }
 
-// readHeads completes the page's rows and outcomes from the records. It takes the number
-// of finished paths and returns it, one more if the path that was cut turned out to be
-// corrupt.
-func (c *collector) readHeads(r *namespace.Reader, done int) (int, error) {
+// readHeads completes the page's rows and outcomes from the records. It takes the paths
+// and how many of them are finished, and returns that number: one more if the path that
+// was cut turned out to be corrupt.
+func (c *collector) readHeads(r *namespace.Reader, paths []string, done int) (int, error) {
 	h := &c.heads
 	if len(h.ids) == 0 {
 		return done, nil
@@ -46,7 +46,7 @@ func (c *collector) readHeads(r *namespace.Reader, done int) (int, error) {
 	h.found = h.found[:len(h.ids)]
 	err := r.Heads(h.ids, h.found)
 	if errors.Is(err, muster.ErrCorrupt) {
-		return c.readEachHead(r, done)
+		return c.readEachHead(r, paths, done)
 	}
 	if err != nil {
 		return done, err
@@ -67,8 +67,9 @@ func (c *collector) useHead(use headUse, head namespace.Head) {
 
 // readEachHead is readHeads for a store with a damaged record: only the paths that need
 // that record are corrupt.
-func (c *collector) readEachHead(r *namespace.Reader, done int) (int, error) {
+func (c *collector) readEachHead(r *namespace.Reader, paths []string, done int) (int, error) {
 	h := &c.heads
+	first := c.position.next() - uint64(done) // index of paths[0]
 	for i, use := range h.uses {
 		err := r.Heads(h.ids[i:i+1], h.found[i:i+1])
 		switch {
@@ -77,20 +78,13 @@ func (c *collector) readEachHead(r *namespace.Reader, done int) (int, error) {
 		case !errors.Is(err, muster.ErrCorrupt):
 			return done, err
 		case use.outcome == len(c.outcomes):
-			c.end(muster.Outcome{ID: c.position.id, Code: muster.ErrCorrupt, Message: shorten(err.Error(), maxMessage)})
+			c.end(muster.Outcome{ID: c.position.id, Code: muster.ErrCorrupt, Message: describe(paths[done], err)})
 			done++
-		default:
-			c.spoil(&c.outcomes[use.outcome], err)
+		case c.outcomes[use.outcome].Code == muster.OK:
+			o := &c.outcomes[use.outcome]
+			o.Code, o.Message = muster.ErrCorrupt, describe(paths[o.Index-first], err)
+			c.outcomeSize += len(o.Message)
 		}
 	}
 	return done, nil
-}
-
-// spoil makes an outcome say that the path's rows are not right.
-func (c *collector) spoil(o *muster.Outcome, err error) {
-	if o.Code != muster.OK {
-		return
-	}
-	o.Code, o.Message = muster.ErrCorrupt, shorten(err.Error(), maxMessage)
-	c.outcomeSize += len(o.Message)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"fmt"
+	"sync"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/namespace"
@@ -11,9 +12,10 @@ import (
 
 // Lister lists directories of one tree. It is safe for concurrent use.
 type Lister struct {
-	tree      *namespace.Tree
-	config    Config // defaults filled in, no key
-	cursorKey []byte
+	tree       *namespace.Tree
+	config     Config // defaults filled in, no key
+	cursorKey  []byte
+	collectors sync.Pool // of *collector: their buffers have grown
 }
 
 // Message is one answer: a page, or a part of a stream.

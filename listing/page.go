@@ -3,6 +3,7 @@ package listing
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/muster-fs/muster"
 )
@@ -17,9 +18,10 @@ func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []stri
 	if err := l.checkPage(paths, o); err != nil {
 		return nil, err
 	}
-	c, seal := newCollector(caller, o, l.config), newSealer(l.cursorKey, o)
+	c := l.collector(caller, o)
+	defer l.release(c)
 	if len(cursor) > 0 {
-		if err := c.resume(seal, cursor, paths); err != nil {
+		if err := c.resume(cursor, paths); err != nil {
 			return nil, err
 		}
 	}
@@ -30,12 +32,12 @@ func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []stri
 	}
 	m := &Message{
 		Frame:    c.rows.AppendFrame(nil),
-		Outcomes: c.outcomes,
+		Outcomes: slices.Clone(c.outcomes),
 		Txid:     c.txid,
 		Done:     start+uint64(done) == uint64(len(paths)),
 	}
 	if !m.Done {
-		m.Cursor, m.CursorIndex = seal.seal(nil, &c.position), c.position.index
+		m.Cursor, m.CursorIndex = c.seal.seal(nil, &c.position), c.position.index
 	}
 	return m, nil
 }
@@ -69,8 +71,8 @@ func (l *Lister) onePage(ctx context.Context, c *collector, paths []string) (int
 }
 
 // resume sets the position to that of the cursor, if it belongs to a call of these paths.
-func (c *collector) resume(seal *sealer, cursor []byte, paths []string) error {
-	p, err := seal.open(cursor)
+func (c *collector) resume(cursor []byte, paths []string) error {
+	p, err := c.seal.open(cursor)
 	if err != nil {
 		return err
 	}

@@ -111,11 +111,11 @@ func seeds(t testing.TB) []uint64 {
 func TestEveryLimitGivesTheRowsOfTheOracle(t *testing.T) {
 	for i, seed := range seeds(t) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			tree := newRandomTree(t, seed, 60)
+			tree := newRandomTree(t, seed, 45)
 			paths := tree.paths()
 			l := tree.lister(listing.Config{})
-			for k := range 6 {
-				o := randomOptions(i + k)
+			for k := range 3 {
+				o := randomOptions(3*i + k)
 				want := tree.oracle(root, paths, o)
 				for limit := 1; limit <= len(want.rows)+1; limit++ {
 					o.Limit = limit

@@ -39,13 +39,8 @@ func (l *Lister) Stream(ctx context.Context, caller *muster.Identity, o Options,
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	s := &stream{
-		lister:    l,
-		collector: newCollector(caller, o, l.config),
-		seal:      newSealer(l.cursorKey, o),
-		send:      send,
-		target:    firstRows,
-	}
+	s := &stream{lister: l, collector: l.collector(caller, o), send: send, target: firstRows}
+	defer l.release(s.collector)
 	s.limit = s.collector.bounds.entries
 	if err := s.resume(cursor); err != nil {
 		return err
@@ -74,7 +69,6 @@ func (l *Lister) Stream(ctx context.Context, caller *muster.Identity, o Options,
 type stream struct {
 	lister    *Lister
 	collector *collector
-	seal      *sealer
 	feed      *feed
 	send      func(*Message) error
 	view      *namespace.View // of a snapshot stream; nil: a view per page
@@ -98,7 +92,7 @@ func (s *stream) resume(cursor []byte) error {
 	if s.collector.options.Consistency == muster.ConsistencySnapshot {
 		return fmt.Errorf("%w: a snapshot stream cannot be resumed", muster.ErrCursor)
 	}
-	p, err := s.seal.open(cursor)
+	p, err := s.collector.seal.open(cursor)
 	if err != nil {
 		return err
 	}
@@ -219,7 +213,7 @@ func (s *stream) flush(last bool) error {
 	case last:
 		m.Done, m.TotalRows, m.TotalOutcomes = true, s.rows, s.done
 	case s.view == nil:
-		m.Cursor, m.CursorIndex = s.seal.seal(m.Cursor, &c.position), c.position.index
+		m.Cursor, m.CursorIndex = c.seal.seal(m.Cursor, &c.position), c.position.index
 	}
 	if err := s.send(m); err != nil {
 		return fmt.Errorf("send rows: %w", err)

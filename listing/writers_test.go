@@ -73,7 +73,7 @@ func TestStableNamesAreListedOnceWhileWritersWork(t *testing.T) {
 			}
 		}
 	}
-	for round := range 30 {
+	for round := range 12 {
 		o := listing.Options{Limit: 1 + round%9}
 		check("pages", pages(t, l, root, dirs, o))
 		check("stream", stream(t, l, root, dirs, o, 1))
@@ -122,7 +122,7 @@ func TestRenameBetweenListedDirectoriesIsSeenOnce(t *testing.T) {
 		}
 	}
 	both := map[bool]int{}
-	for range 200 {
+	for range 60 {
 		page := pages(t, l, root, paths, listing.Options{})
 		if page.messages != 1 {
 			t.Fatalf("%d pages", page.messages)
