@@ -460,7 +460,13 @@ type generator struct {
 
 func oneOf[T any](g *generator, from ...T) T { return from[g.pick(len(from))] }
 
-func (g *generator) person() muster.Identity { return oneOf(g, people...) }
+// person is a superuser in half of the cases, or little would be allowed for long.
+func (g *generator) person() muster.Identity {
+	if g.pick(3) == 0 {
+		return boss
+	}
+	return oneOf(g, people...)
+}
 
 // request makes a request of one command or a few; later ones know of earlier ones.
 func (g *generator) request(o *oracle) namespace.Request {
@@ -479,17 +485,17 @@ func (g *generator) request(o *oracle) namespace.Request {
 }
 
 func (g *generator) command(o *oracle) muster.Command {
-	switch g.pick(12) {
-	case 0, 1:
+	switch g.pick(20) {
+	case 0, 1, 2, 3, 4:
 		return muster.Mkdir{Path: g.newPath(o), Mode: g.mode(), Parents: g.pick(3) == 2, Owner: g.owner(), Group: g.group(), MTime: g.time()}
-	case 2, 3, 4:
+	case 5, 6, 7, 8, 9:
 		return g.create(o)
-	case 5:
+	case 10, 11:
 		return muster.Symlink{Path: g.newPath(o), Target: g.target(o), Owner: g.owner(), Group: g.group(), MTime: g.time()}
-	case 6, 7:
+	case 12, 13, 14, 15:
 		return muster.Rename{From: g.path(o), To: oneOf(g, g.path(o), g.newPath(o)), Overwrite: g.pick(2) == 1}
-	case 8, 9:
-		return muster.Delete{Path: g.path(o), Recursive: g.pick(3) == 2}
+	case 16, 17:
+		return muster.Delete{Path: g.path(o), Recursive: g.pick(6) == 0}
 	}
 	return g.setattr(o)
 }
@@ -530,11 +536,11 @@ func (g *generator) setattr(o *oracle) muster.SetAttr {
 	return c
 }
 
-var names = []string{"a", "b", "c", "x=1", "é", "%41:#?+", "\u00a0\n", strings.Repeat("n", 255)}
+var names = []string{"a", "b", "c", "aa", "a.b", "x=1", "é", "%41:#?+", "\u00a0\n", strings.Repeat("n", 255)}
 
 // path is mostly one that exists, or one below that.
 func (g *generator) path(o *oracle) string {
-	if g.pick(20) == 19 {
+	if g.pick(50) == 0 {
 		return oneOf(g, "", "a", "/a/./b", "/..", "//a//b/", "/a\x00", "/\xff", "/"+strings.Repeat("n", 256), strings.Repeat("/a", 1001))
 	}
 	ids := slices.Sorted(maps.Keys(o.nodes))
@@ -574,16 +580,16 @@ func (g *generator) target(o *oracle) string {
 }
 
 func (g *generator) mode() uint16 {
-	return oneOf[uint16](g, 0o777, 0o755, 0o1777, 0o700, 0o750, 0o070, 0o007, 0o555, 0o444, 0o333, 0o1755, 0, 0o2755)
+	return oneOf[uint16](g, 0o777, 0o777, 0o777, 0o777, 0o777, 0o755, 0o755, 0o1777, 0o1777, 0o700, 0o750, 0o070, 0o007, 0o555, 0o444, 0o333, 0o1755, 0, 0o2755)
 }
 
 // owner and group are mostly left to the defaults.
 func (g *generator) owner() string {
-	return oneOf(g, "", "", "", "", "", "ann", "bob", "zed")
+	return oneOf(g, "", "", "", "", "", "", "", "", "ann", "bob", "zed")
 }
 
 func (g *generator) group() string {
-	return oneOf(g, "", "", "", "", "", "data", "staff", "other")
+	return oneOf(g, "", "", "", "", "", "", "", "", "data", "staff", "other")
 }
 
 func (g *generator) time() *int64 {
