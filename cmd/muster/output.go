@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -64,7 +65,12 @@ func (o *outputFlags) addRows(flags *pflag.FlagSet) {
 // Set, String and Type make it the value of -o.
 func (o *outputFlags) Set(s string) error {
 	if !slices.Contains(o.allowed, format(s)) {
-		return fmt.Errorf("use one of %v", o.allowed)
+		names := make([]string, len(o.allowed))
+		for i, f := range o.allowed {
+			names[i] = string(f)
+		}
+		last := len(names) - 1
+		return fmt.Errorf("use %s or %s", strings.Join(names[:last], ", "), names[last])
 	}
 	o.format = format(s)
 	return nil
@@ -85,18 +91,17 @@ func (o *outputFlags) open(out io.Writer) (rows.Columns, rowWriter, error) {
 		return 0, nil, nil
 	}
 	names := slices.Clone(o.columns)
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "path" }) // is always there
 	for i, name := range names {
-		if name == "target" {
+		switch name {
+		case "path": // comes always, with the name
+			names[i] = "name"
+		case "target":
 			names[i] = "link_target"
 		}
 	}
 	columns, err := rows.ParseColumns(names)
 	if err != nil {
 		return 0, nil, usagef("--columns: %s", reason(err))
-	}
-	if o.columns != nil {
-		columns |= rows.ColName // "path" alone is a choice too
 	}
 	if o.format == formatArrow {
 		if isTerminal(out) {

@@ -108,7 +108,7 @@ func (t *treePrinter) enter(v *visit) (down bool, err error) {
 // leave marks a directory that could not be read.
 func (t *treePrinter) leave(v *visit, o client.Outcome) error {
 	if err := o.Err(); err != nil {
-		t.labels[v.tag] += "  [" + reason(err) + "]"
+		t.labels[v.tag] += "  [" + muster.CodeOf(err).Error() + "]"
 	}
 	return nil
 }
