@@ -72,15 +72,16 @@ func envName(key string) string {
 	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))
 }
 
-// checkEnvironment refuses variables that are named like ours and are none.
+// checkEnvironment refuses variables that are named like ours and are none. One that is
+// empty counts as not set, as everywhere.
 func checkEnvironment() error {
 	known := []string{envConfig}
 	for _, key := range keys() {
 		known = append(known, envNames(key)...)
 	}
 	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, envPrefix) && value != "" && !slices.Contains(known, name) {
 			return fmt.Errorf("unknown environment variable %s; did you mean %s?", name, nearest(name, known))
 		}
 	}

@@ -91,8 +91,12 @@ func (im *importer) root(ctx context.Context, source, target string, info fs.Fil
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", shown(target), reason(err))
 	}
-	if !f.touched {
-		f.exists, f.there = true, there.Entry
+	if f.touched {
+		return f, nil
+	}
+	f.exists, f.there = true, there.Entry
+	if im.unchangedEntry(f) {
+		im.unchanged++
 	}
 	return f, nil
 }

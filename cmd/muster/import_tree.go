@@ -151,8 +151,7 @@ func (im *importer) makeChild(calls *calls, parent, child *folder) error {
 	return calls.add(change{child.path, append(commands, child.make())})
 }
 
-// unchangedEntry says whether the entry in the target is as it should be. The times of
-// directories are looked at here too: if something below changes, settle sets them.
+// unchangedEntry says whether what was there before is as it should be.
 func (im *importer) unchangedEntry(f *folder) bool {
 	want, there := &f.want, &f.there
 	if im.owners != nil && (want.Owner != there.Owner || want.Group != there.Group) {
@@ -165,18 +164,26 @@ func (im *importer) unchangedEntry(f *folder) bool {
 // settle gives the folders of a level their modes and times.
 func (im *importer) settle(ctx context.Context, level []*folder) error {
 	calls := newCalls(ctx, im.client)
+	var changed []*folder
 	var err error
 	for _, f := range level {
-		if f.path == "/" || !f.touched && im.unchangedEntry(f) {
+		same := f.exists && im.unchangedEntry(f)
+		if f.path == "/" || same && !f.touched {
 			continue
+		}
+		if f.exists && !same {
+			changed = append(changed, f)
 		}
 		if err = calls.add(change{f.path, []muster.Command{f.attributes(im.owners != nil)}}); err != nil {
 			break
 		}
 	}
 	refused, callErr := calls.wait()
-	for _, r := range refused {
-		im.skip(r.path, reason(r.err))
+	lost := im.reportRefused(refused)
+	for _, f := range changed {
+		if !lost[f.path] {
+			im.done.add(f.want, 1)
+		}
 	}
 	return errors.Join(callErr, err)
 }

@@ -86,15 +86,13 @@ func (a *app) mv(ctx context.Context, m *mv, args []string) error {
 
 // notMoved reports a refusal, or leaves it be if -n says so.
 func (a *app) notMoved(m *mv, r refusal) {
-	exists := errors.Is(r.err, muster.ErrExists)
-	if exists && m.keep {
-		return
+	if errors.Is(r.err, muster.ErrExists) && !m.overwrite {
+		if m.keep {
+			return
+		}
+		r.err = fmt.Errorf("%w; -f replaces it", r.err)
 	}
-	err := fmt.Errorf("cannot move to %s: %w", shown(r.commands[0].(muster.Rename).To), r.err)
-	if exists && !m.overwrite {
-		err = fmt.Errorf("%w; -f replaces it", err)
-	}
-	a.fail(r.path, err)
+	a.refused(r)
 }
 
 // isDirectory says whether path is a directory, or a link to one. If it must be one,
