@@ -42,11 +42,12 @@ func (c *Client) list(ctx context.Context, paths func(context.Context) iter.Seq[
 			return
 		}
 		l := &listing{client: c, options: options, columns: o.Columns.Normal(), window: newWindow(ahead)}
+		caller := ctx
 		ctx, cancel := context.WithCancel(ctx)
 		filled := make(chan struct{})
 		go func() {
 			defer close(filled)
-			l.window.fill(ctx, paths(ctx))
+			l.window.fill(ctx, caller, paths(ctx))
 		}()
 		defer func() { cancel(); <-filled }()
 		if err := l.run(ctx, func(b *Batch) bool { return yield(b, nil) }); err != nil {

@@ -141,7 +141,7 @@ func calls(t *testing.T, c *client.Client) float64 {
 	status, err := c.Status(t.Context())
 	must(t, err)
 	for _, counter := range status.Counters {
-		if counter.Name == "rpc_calls" || counter.Name == "calls" {
+		if counter.Name == "calls" {
 			return counter.Value
 		}
 	}

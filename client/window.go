@@ -40,14 +40,17 @@ func newWindow(limit int) *window {
 const goexit = "client: the paths of a listing ended their goroutine (runtime.Goexit)"
 
 // fill adds all paths, until ctx ends. What paths panics with is raised again where
-// the listing is consumed.
-func (w *window) fill(ctx context.Context, paths iter.Seq[string]) {
+// the listing is consumed. caller is the context of the whole listing: paths that stop
+// because it ended are not all of them, and must not look so.
+func (w *window) fill(ctx, caller context.Context, paths iter.Seq[string]) {
 	fault := any(goexit)
 	defer func() {
 		if p := recover(); p != nil {
 			fault = p
 		}
-		w.end(fault)
+		if fault != nil || caller.Err() == nil {
+			w.end(fault)
+		}
 	}()
 	for path := range paths {
 		if !w.add(ctx, path) {

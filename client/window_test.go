@@ -28,7 +28,7 @@ func TestWindowReadsNoFurtherAheadThanItsBound(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := newWindow(10)
 		paths, taken := counted(1000)
-		go w.fill(ctx, paths)
+		go w.fill(ctx, t.Context(), paths)
 		for from := uint64(0); from < 500; from += 10 {
 			synctest.Wait()
 			if want := int(from) + 11; *taken != want { // ten held, one at the door
@@ -59,7 +59,7 @@ func TestWindowReadsNoFurtherAheadThanItsBound(t *testing.T) {
 
 func TestWindowChunksKeepTheirBoundsAndTheLastSaysSo(t *testing.T) {
 	w := newWindow(100)
-	w.fill(t.Context(), slices.Values([]string{"/aaaa", "/bbbb", "/a-long-one", "/c", "/d", "/e"}))
+	w.fill(t.Context(), t.Context(), slices.Values([]string{"/aaaa", "/bbbb", "/a-long-one", "/c", "/d", "/e"}))
 	var got [][]string
 	for from, last := uint64(0), false; !last; {
 		var chunk []string
@@ -76,7 +76,7 @@ func TestWindowChunksKeepTheirBoundsAndTheLastSaysSo(t *testing.T) {
 func TestWindowSharesSlicesThatLaterPathsDoNotChange(t *testing.T) {
 	w := newWindow(1 << 20)
 	paths, _ := counted(100)
-	w.fill(t.Context(), paths)
+	w.fill(t.Context(), t.Context(), paths)
 	w.next(t.Context(), 0, 100, 1<<20)
 	shared := w.slice(90, 100)
 	if w.drop(101) || !w.drop(95) || w.drop(94) {
@@ -95,6 +95,21 @@ func TestWindowSharesSlicesThatLaterPathsDoNotChange(t *testing.T) {
 	}
 }
 
+func TestPathsThatStopWithTheirContextAreNotAllOfThem(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newWindow(10)
+	w.fill(ctx, ctx, func(yield func(string) bool) {
+		yield("/a")
+		cancel()
+	})
+	if chunk, last := w.next(t.Context(), 0, 10, 10); len(chunk) != 1 || last {
+		t.Fatalf("chunk of %d, last: %v", len(chunk), last)
+	}
+	if chunk, last := w.next(ctx, 1, 10, 10); len(chunk) != 0 || last {
+		t.Fatalf("chunk of %d, last: %v", len(chunk), last)
+	}
+}
+
 func TestPanicOfPathsIsRaisedAtTheConsumer(t *testing.T) {
 	for name, fail := range map[string]func(){
 		"panic":  func() { panic("boom") },
@@ -105,7 +120,7 @@ func TestPanicOfPathsIsRaisedAtTheConsumer(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				w.fill(t.Context(), func(yield func(string) bool) {
+				w.fill(t.Context(), t.Context(), func(yield func(string) bool) {
 					yield("/a")
 					fail()
 				})
