@@ -45,7 +45,7 @@ Trees are searched level by level, each level in one call: first the paths thems
 then all that is in them, and so on, each directory's entries in the order of their
 names' bytes. A directory that -empty must look into comes after those that need no
 look. Links are not followed. A path - stands for paths on standard input, one a line
-or, with --null, each ended by NUL.
+or, with -0, each ended by NUL.
 
 -o followed by text, json, csv or arrow is the output's format; any other -o is "or".`,
 		Example: `  muster find /warehouse -name '*.parquet' -size +128M
@@ -56,7 +56,7 @@ or, with --null, each ended by NUL.
 		RunE:               f.run,
 	}
 	f.output.addRows(cmd.Flags())
-	cmd.Flags().BoolVar(&f.zero, "null", false, "with - as a path: the paths on standard input end with NUL, not newline")
+	inputFlag(cmd.Flags(), &f.zero)
 	return cmd
 }
 

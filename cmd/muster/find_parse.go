@@ -89,8 +89,8 @@ func startsExpression(arg string) bool {
 	return len(arg) > 1 && arg[0] == '-' || arg == "(" || arg == ")" || arg == "!"
 }
 
-// peek returns the next word of the paths or the expression; flags before it are put
-// aside. -o is or, unless the name of an output format follows: no part of an
+// peek returns the next word of the paths or the expression; flags before it (those with
+// two dashes, -0 and -h) are put aside. -o is or, unless the name of an output format follows: no part of an
 // expression starts like that.
 func (p *findParser) peek() (string, bool) {
 	for p.pos < len(p.args) {
@@ -104,7 +104,7 @@ func (p *findParser) peek() (string, bool) {
 			arg = "--help"
 		case arg == "-o" && p.pos+1 < len(p.args) && slices.Contains(allFormats, format(p.args[p.pos+1])):
 			words = 2
-		case !strings.HasPrefix(arg, "--"):
+		case !strings.HasPrefix(arg, "--") && arg != "-0":
 			return arg, true
 		case !hasValue && p.takesValue(name) && p.pos+1 < len(p.args):
 			words = 2

@@ -25,7 +25,7 @@ func parseFind(args ...string) (*findExpr, *[]string, error) {
 	return expr, printed, err
 }
 
-// words splits at spaces; '' is the empty word.
+// words splits at spaces; ” is the empty word.
 func words(s string) []string {
 	fields := strings.Fields(s)
 	for i, f := range fields {
@@ -131,6 +131,9 @@ func TestFindTakesItsCommandLineApart(t *testing.T) {
 		{"-help", "", "--help"},
 		{"a -name x -h", "a", "--help"},
 		{"-- a", "a", ""},
+		{"-0 - -name x", "-", "-0"},
+		{"- -name x -0 -type f", "-", "-0"},
+		{"a -name -0", "a", ""},
 	} {
 		expr, _, err := parseFind(words(test.args)...)
 		if err != nil {

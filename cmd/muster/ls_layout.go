@@ -2,11 +2,11 @@ package main
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
@@ -17,28 +17,36 @@ import (
 // long prints entries with their attributes, in columns as wide as they need.
 func (p *lsText) long(entries []row) {
 	names, _ := p.names(entries)
-	cells := make([][4]string, len(entries))
-	var widths [4]int
+	var copies, owner, group, size int // widths
 	for i := range entries {
 		r := &entries[i]
-		cells[i] = [4]string{replicas(r), r.Owner, r.Group, sizeText(r.Length, p.human)}
-		for k, cell := range cells[i] {
-			widths[k] = max(widths[k], runewidth.StringWidth(cell))
-		}
+		copies = max(copies, len(replicas(r)))
+		owner = max(owner, displayWidth(r.Owner))
+		group = max(group, displayWidth(r.Group))
+		size = max(size, len(sizeText(r.Length, p.human)))
 	}
 	for i := range entries {
-		r, c := &entries[i], &cells[i]
-		name := names[i]
+		r := &entries[i]
+		p.cells(modeText(r.Kind, r.Mode), padLeft(replicas(r), copies), padRight(r.Owner, owner), padRight(r.Group, group),
+			padLeft(sizeText(r.Length, p.human), size), listTime(r.MTime, p.now))
+		p.out.WriteString(names[i])
 		if r.Kind == muster.Link {
 			target := r.Target
 			if p.quote {
 				target = shellQuote(target, "")
 			}
-			name += " -> " + target
+			p.out.WriteString(" -> ")
+			p.out.WriteString(target)
 		}
-		fmt.Fprintf(p.out, "%s %s %s %s %s %s %s\n", modeText(r.Kind, r.Mode),
-			padLeft(c[0], widths[0]), padRight(c[1], widths[1]), padRight(c[2], widths[2]), padLeft(c[3], widths[3]),
-			listTime(r.MTime, p.now), name)
+		p.out.WriteByte('\n')
+	}
+}
+
+// cells prints texts, each with a space behind it.
+func (p *lsText) cells(texts ...string) {
+	for _, text := range texts {
+		p.out.WriteString(text)
+		p.out.WriteByte(' ')
 	}
 }
 
@@ -46,7 +54,7 @@ func (p *lsText) long(entries []row) {
 func replicas(r *row) string {
 	text := r.Replication.String()
 	if _, n, ok := strings.Cut(text, "/"); ok {
-		return n
+		return n // rs-6-3 for erasure coding
 	}
 	return "-"
 }
@@ -55,7 +63,17 @@ func padLeft(s string, width int) string  { return padding(s, width) + s }
 func padRight(s string, width int) string { return s + padding(s, width) }
 
 func padding(s string, width int) string {
-	return strings.Repeat(" ", max(0, width-runewidth.StringWidth(s)))
+	return strings.Repeat(" ", max(0, width-displayWidth(s)))
+}
+
+// displayWidth is how many places of a terminal s takes.
+func displayWidth(s string) int {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return runewidth.StringWidth(s)
+		}
+	}
+	return len(s)
 }
 
 // lineWidth is how wide the lines of a terminal are: what COLUMNS says, or the
@@ -79,7 +97,7 @@ const minColumn = 3
 func printColumns(out *bufio.Writer, names []string, width int) {
 	widths := make([]int, len(names))
 	for i, name := range names {
-		widths[i] = runewidth.StringWidth(name)
+		widths[i] = displayWidth(name)
 	}
 	lines, columns := len(names), []int{0}
 	for n := min(len(names), width/minColumn+1); n > 1; n-- {

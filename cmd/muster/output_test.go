@@ -51,6 +51,18 @@ func TestModesAreThoseOfLs(t *testing.T) {
 	}
 }
 
+func TestReplicasOfLs(t *testing.T) {
+	for text, want := range map[string]string{"": "-", "replicated/3": "3", "ec/rs-6-3": "rs-6-3"} {
+		replication, err := muster.ParseReplication(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := replicas(&row{Entry: muster.Entry{Replication: replication}}); got != want {
+			t.Errorf("replicas of %q: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestTimesOfTheLastSixMonthsHaveTheHour(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, zone)
