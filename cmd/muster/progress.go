@@ -8,8 +8,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress shows a person how far an operation of unknown size is. A nil one, when
-// standard error is no terminal, shows nothing.
+// progress shows a person how far an operation is. A nil one, when standard error is no
+// terminal, shows nothing.
 type progress struct {
 	app    *app
 	stderr io.Writer // the app's, while messages go through bars
@@ -17,29 +17,27 @@ type progress struct {
 	bar    *mpb.Bar
 }
 
-// startProgress shows the progress until stop is called; messages of the app go above it.
+// startProgress counts the entries of an operation of unknown size until stop is called.
 func (a *app) startProgress(ctx context.Context) *progress {
-	if !isTerminal(a.stderr) {
-		return nil
-	}
-	bars := mpb.NewWithContext(context.WithoutCancel(ctx), mpb.WithOutput(a.stderr))
-	bar := bars.AddSpinner(0, mpb.BarRemoveOnComplete(), mpb.AppendDecorators(
-		decor.CurrentNoUnit("%d entries, "), decor.Elapsed(decor.ET_STYLE_GO)))
-	p := &progress{app: a, stderr: a.stderr, bars: bars, bar: bar}
-	a.stderr = bars
-	return p
+	return a.show(ctx, 0, mpb.SpinnerStyle().PositionLeft(), mpb.BarWidth(1),
+		mpb.AppendDecorators(decor.CurrentNoUnit(" %d entries, "), decor.Elapsed(decor.ET_STYLE_GO)))
 }
 
-// startBar shows the progress of an operation of known size.
+// startBar shows the progress of an operation of known size until stop is called.
 func (a *app) startBar(ctx context.Context, title string, total int) *progress {
+	return a.show(ctx, int64(total), mpb.BarStyle(),
+		mpb.PrependDecorators(decor.Name(title), decor.CountersNoUnit(" %d / %d")),
+		mpb.AppendDecorators(decor.Percentage()))
+}
+
+// show puts a bar on standard error. Messages of the app go above it.
+func (a *app) show(ctx context.Context, total int64, style mpb.BarFillerBuilder, options ...mpb.BarOption) *progress {
 	if !isTerminal(a.stderr) {
 		return nil
 	}
 	bars := mpb.NewWithContext(context.WithoutCancel(ctx), mpb.WithOutput(a.stderr))
-	bar := bars.AddBar(int64(total), mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Name(title), decor.CountersNoUnit(" %d / %d")),
-		mpb.AppendDecorators(decor.Percentage()))
-	p := &progress{app: a, stderr: a.stderr, bars: bars, bar: bar}
+	p := &progress{app: a, stderr: a.stderr, bars: bars}
+	p.bar = bars.New(total, style, append(options, mpb.BarRemoveOnComplete())...)
 	a.stderr = bars
 	return p
 }
