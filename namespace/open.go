@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble"
 	"github.com/cockroachdb/pebble/bloom"
@@ -88,7 +89,21 @@ func (t *Tree) openStore(store string, lock *pebble.Lock, exists bool) (err erro
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		return fmt.Errorf("%w: it has a %s file but no store", muster.ErrCorrupt, formatFile)
 	}
-	return storeError(err)
+	return openError(err)
+}
+
+// openError gives an error of opening the store its code: what the system did not say is
+// about what the files hold.
+func openError(err error) error {
+	var path *fs.PathError
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist) && (errors.As(err, &path) || errors.As(err, &errno)):
+		return fmt.Errorf("%w: store: %v", muster.ErrUnavailable, err)
+	}
+	return corrupt("store: %v", err)
 }
 
 func (t *Tree) storeOptions() *pebble.Options {
@@ -186,7 +201,9 @@ func (t *Tree) start() {
 		defer cancel()
 		<-t.stop
 	})
-	t.running.Go(func() { t.janitor.run(ctx) })
+	if !t.opts.idle {
+		t.running.Go(func() { t.janitor.run(ctx) })
+	}
 }
 
 // readFormat says whether a folder holds a tree, and refuses one that this program cannot read.

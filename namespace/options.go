@@ -38,6 +38,8 @@ type Options struct {
 	// ReclaimStep is how many entries of deleted trees one step of the background
 	// reclaim handles; 0 is 1,024.
 	ReclaimStep int
+
+	idle bool // for tests: the tree does no background work by itself
 }
 
 // The defaults and bounds of Options.

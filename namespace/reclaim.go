@@ -185,14 +185,14 @@ func (p *reclaim) directory(s *snapshot, rows *scan, id uint64, done string, bud
 	if err := rows.start(s, id, done); err != nil {
 		return 0, err
 	}
-	for budget--; ; budget-- {
+	for ; ; budget-- {
 		name, v, ok, err := rows.next()
 		switch {
 		case err != nil:
 			return 0, err
 		case !ok:
 			p.finish(id, &rec)
-			return budget, nil
+			return budget - 1, nil
 		case budget <= 0:
 			p.progress = append(p.progress, unfinished{id, []byte(done)})
 			return 0, nil

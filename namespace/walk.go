@@ -44,6 +44,7 @@ type step struct {
 	node  int32 // what it names, links followed
 	nodes int   // nodes known by then
 	hops  int   // links followed up to then
+	link  bool  // the component is a link
 }
 
 // found is what a walk arrived at.
@@ -74,9 +75,9 @@ func (w *walker) resolve(path string, follow bool) (found, error) {
 			return found{}, err
 		}
 	}
-	at := w.share(clean)
-	if clean == "/" {
-		return w.directory(0), nil
+	at := w.share(clean, follow)
+	if at.end == len(clean) || clean == "/" {
+		return w.directory(at.node), nil
 	}
 	for rest := clean[at.end:]; ; {
 		var name string
@@ -92,7 +93,7 @@ func (w *walker) resolve(path string, follow bool) (found, error) {
 			return found{}, fmt.Errorf("%w: %s", muster.ErrNotDirectory, clean[:len(clean)-len(rest)])
 		}
 		if f.node >= 0 {
-			at = step{len(clean) - len(rest), f.node, len(w.nodes), at.hops}
+			at = step{len(clean) - len(rest), f.node, len(w.nodes), at.hops, at.hops > hops}
 			w.kept = append(w.kept, at)
 		}
 		if last {
@@ -121,11 +122,11 @@ func (w *walker) loadRoot() error {
 }
 
 // share drops what the path before does not share with this one and returns where to go on
-// from. The last component is never shared: whether it is followed may differ.
-func (w *walker) share(clean string) step {
+// from.
+func (w *walker) share(clean string, follow bool) step {
 	shared := sharedPrefix(w.path, clean)
 	n := len(w.kept)
-	for n > 0 && (w.kept[n-1].end > shared || w.kept[n-1].end >= len(clean) || clean[w.kept[n-1].end] != '/') {
+	for n > 0 && !w.kept[n-1].leadsTo(clean, shared, follow) {
 		n--
 	}
 	w.kept, w.path = w.kept[:n], clean
@@ -135,6 +136,18 @@ func (w *walker) share(clean string) step {
 	}
 	w.nodes = w.nodes[:w.kept[n-1].nodes]
 	return w.kept[n-1]
+}
+
+// leadsTo says whether the walk to a path goes through the step, given how many bytes the path shares
+// with the one that the step was made for.
+func (s *step) leadsTo(clean string, shared int, follow bool) bool {
+	switch {
+	case s.end > shared:
+		return false
+	case s.end == len(clean):
+		return follow || !s.link
+	}
+	return clean[s.end] == '/'
 }
 
 func sharedPrefix(a, b string) int {
@@ -189,7 +202,9 @@ func (w *walker) follow(at int32, target string, hops *int) (found, error) {
 		}
 		var err error
 		switch name {
-		case "", ".":
+		case "":
+		case ".":
+			err = w.mayPass(f.node) // a look-up like any other, as POSIX has it
 		case "..":
 			if err = w.mayPass(f.node); err == nil {
 				f = w.directory(w.nodes[f.node].up)
