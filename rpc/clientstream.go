@@ -22,8 +22,9 @@ type clientStream struct {
 	ctx    context.Context    // the caller's
 	cancel context.CancelFunc // cancels the call on the wire
 
-	once sync.Once
-	done chan struct{} // closed when the caller has enough of the call
+	once     sync.Once
+	done     chan struct{} // closed when the caller has enough of the call
+	released chan struct{} // closed when the connection was given back
 
 	sent  atomic.Int64 // messages
 	ended atomic.Bool  // by the server
@@ -33,16 +34,23 @@ var _ drpc.Stream = (*clientStream)(nil)
 
 // watch waits until the call is over on the wire and gives its connection back.
 func (s *clientStream) watch() {
+	defer close(s.released)
 	select {
 	case <-s.stream.Finished():
 	case <-s.ctx.Done():
+		s.stop()
 	case <-s.done:
+		s.stop()
 	}
+	s.pool.release(s.conn, s.reusable())
+}
+
+// stop ends a call that the server has not ended.
+func (s *clientStream) stop() {
 	if !s.ended.Load() {
 		s.cancel()
 	}
 	s.conn.awaitEnd(s.stream)
-	s.pool.release(s.conn, s.reusable())
 }
 
 // reusable says whether the connection can carry another call once this one is over.
@@ -76,22 +84,26 @@ func (s *clientStream) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
 		return nil
 	}
 	if err == io.EOF || drpcerr.Code(err) != 0 {
-		s.ended.Store(true) // on the wire, too
+		s.ended.Store(true)
+		<-s.released // at once: it is over on the wire, too
 		return s.failure(err)
 	}
 	err = s.failure(err)
-	_ = s.Close()
+	s.finish()
 	return err
 }
 
 // CloseSend says that no more messages are sent.
 func (s *clientStream) CloseSend() error { return s.failure(s.stream.CloseSend()) }
 
-// Close ends the call, whatever state it is in, and does not wait for that.
+// Close ends the call, whatever state it is in, and gives its connection back.
 func (s *clientStream) Close() error {
-	s.once.Do(func() { close(s.done) })
+	s.finish()
+	<-s.released
 	return nil
 }
+
+func (s *clientStream) finish() { s.once.Do(func() { close(s.done) }) }
 
 func (s *clientStream) failure(err error) error {
 	switch {

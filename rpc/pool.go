@@ -92,7 +92,7 @@ type Pool struct {
 // conn is one connection. It is used by one call at a time.
 type conn struct {
 	*drpcmanager.Manager
-	unused time.Time // since when
+	unused time.Time // since when; zero: it was never kept
 }
 
 // NewPool returns a pool of connections to address (host:port), none of which is made
@@ -119,7 +119,6 @@ func (p *Pool) Invoke(ctx context.Context, rpc string, enc drpc.Encoding, in, ou
 	}
 	defer release(request)
 	callCtx, cancel := detach(ctx)
-	defer cancel()
 	c, stream, err := p.start(ctx, callCtx, rpc)
 	if err != nil {
 		return err
@@ -140,8 +139,8 @@ func (p *Pool) Invoke(ctx context.Context, rpc string, enc drpc.Encoding, in, ou
 }
 
 // detach returns a context with ctx's values for dRPC to watch. It is cancelled only
-// to cancel a call that goes on: dRPC may close a connection whose call ends at the
-// moment that its context does.
+// to cancel a call that goes on, never to clean up: dRPC may close a connection whose
+// context ends when its call has ended just now. It holds nothing that needs cleaning.
 func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithoutCancel(ctx))
 }
@@ -174,10 +173,12 @@ func (p *Pool) NewStream(ctx context.Context, rpc string, enc drpc.Encoding) (dr
 	callCtx, cancel := detach(ctx)
 	c, stream, err := p.start(ctx, callCtx, rpc)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	s := &clientStream{pool: p, conn: c, stream: stream, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	s := &clientStream{
+		pool: p, conn: c, stream: stream, ctx: ctx, cancel: cancel,
+		done: make(chan struct{}), released: make(chan struct{}),
+	}
 	go s.watch() // joined by the pool's Close
 	if err := stream.RawFlush(); err != nil {
 		_ = s.Close()
@@ -186,22 +187,28 @@ func (p *Pool) NewStream(ctx context.Context, rpc string, enc drpc.Encoding) (dr
 	return s, nil
 }
 
-// start takes a connection and begins a call on it, which dRPC cancels with callCtx.
+// start takes a connection and begins a call on it, which dRPC cancels with callCtx. A
+// kept connection that turns out to be closed is replaced: nothing was asked on it yet.
 func (p *Pool) start(ctx, callCtx context.Context, rpc string) (*conn, *drpcstream.Stream, error) {
 	md, err := callMetadata(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := p.acquire(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	stream, err := c.begin(callCtx, rpc, md)
-	if err != nil {
+	for {
+		c, err := p.acquire(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		kept := !c.unused.IsZero()
+		stream, err := c.begin(callCtx, rpc, md)
+		if err == nil && !(kept && c.isClosed()) {
+			return c, stream, nil
+		}
 		p.release(c, false)
-		return nil, nil, p.failure(ctx, fmt.Errorf("start the call: %w", err))
+		if !kept {
+			return nil, nil, p.failure(ctx, fmt.Errorf("start the call: %w", err))
+		}
 	}
-	return c, stream, nil
 }
 
 // begin begins a call; the messages that say so wait for the first flush.

@@ -40,7 +40,9 @@ func (s *Server) handle(conn *serverConn, stream *drpcstream.Stream, name string
 	c := &call{server: s, conn: conn, stream: stream, name: name, ctx: stream.Context()}
 	started := time.Now()
 	err := c.run()
+	s.calls.Add(1)
 	if err != nil {
+		s.failed.Add(1)
 		_ = stream.SendError(ToWire(err)) // fails if the client is gone
 	} else if err = stream.Close(); err != nil {
 		err = c.lost(err)
@@ -49,10 +51,6 @@ func (s *Server) handle(conn *serverConn, stream *drpcstream.Stream, name string
 		c.cancel(nil)
 	}
 	c.tasks.Wait()
-	s.calls.Add(1)
-	if err != nil {
-		s.failed.Add(1)
-	}
 	c.report(err, time.Since(started))
 }
 
