@@ -97,6 +97,9 @@ func TestRowViewAllocatesNothing(t *testing.T) {
 }
 
 func TestListAllocatesNothingForEachRowOrPath(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	c := connect(t)
 	const n = 4000
 	paths := names("/t/p", n)
