@@ -16,7 +16,8 @@ func newChmodCommand(a *app) *cobra.Command {
 		Long: `Change permissions and the sticky bit. MODE is octal, as in 755 or 1777, or symbolic, as in
 u+rwx,g-w,o=r, a+X or +t. A MODE that begins with - goes after --, as in chmod -- -w /x.
 With - the paths are read from standard input, one on a line.`,
-		Args: cobra.MinimumNArgs(2),
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: a.completeAfter(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mode, err := parseMode(args[0], uint16(a.config.Client.Umask))
 			if err != nil {

@@ -16,7 +16,8 @@ func newChownCommand(a *app) *cobra.Command {
 		Long: `Change the owner, the group, or both. Only a superuser may change the owner; the owner may
 change the group to one of the owner's own.
 With - the paths are read from standard input, one on a line.`,
-		Args: cobra.MinimumNArgs(2),
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: a.completeAfter(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			owner, group, err := parseOwner(args[0])
 			if err != nil {

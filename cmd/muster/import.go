@@ -27,7 +27,8 @@ only in /dst stays. So an import that was interrupted goes on with --update.
 
 What cannot be brought in (names that are not UTF-8, sockets, devices and pipes, folders
 that cannot be read) is named on standard error, and makes the exit code 1.`,
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeAfter(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.importTree(cmd.Context(), args[0], resolve(args[1]), update)
 		},

@@ -69,6 +69,7 @@ and lists thousands of directories in one call.
                                    list every directory of it in one call
 
 Paths are absolute; what is given without a leading slash is taken from the root.`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -76,20 +77,21 @@ Paths are absolute; what is given without a leading slash is taken from the root
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	root.SetVersionTemplate(versionLine())
 	flags := root.PersistentFlags()
 	flags.String("config", "", "read the configuration from this `FILE` (MUSTER_CONFIG)")
 	flags.String("server", "", "`HOST:PORT` of the server (MUSTER_SERVER)")
 	flags.String("user", "", "act as this `USER` (MUSTER_USER)")
 	flags.StringSlice("groups", nil, "with --user: the user's `GROUPS`, separated by commas (MUSTER_GROUPS)")
 
-	a.addGroup(root, "The server",
+	a.addGroup(root, "The server", nil,
 		newDemoCommand(a),
 		newUpCommand(a),
 		newStatusCommand(a),
 		newFsckCommand(a),
 		newConfigCommand(a),
 	)
-	a.addGroup(root, "Read the tree",
+	a.addGroup(root, "Read the tree", a.completePaths,
 		newLsCommand(a),
 		newFindCommand(a),
 		newDuCommand(a),
@@ -97,7 +99,7 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newTreeCommand(a),
 		newStatCommand(a),
 	)
-	a.addGroup(root, "Change the tree",
+	a.addGroup(root, "Change the tree", a.completePaths,
 		newImportCommand(a),
 		newMkdirCommand(a),
 		newTouchCommand(a),
@@ -111,11 +113,15 @@ Paths are absolute; what is given without a leading slash is taken from the root
 	return root
 }
 
-// addGroup adds verbs to root under a common heading of the help.
-func (a *app) addGroup(root *cobra.Command, heading string, verbs ...*cobra.Command) {
+// addGroup adds verbs to root under a common heading of the help. Their arguments are
+// completed by complete, if the verb does not say otherwise.
+func (a *app) addGroup(root *cobra.Command, heading string, complete cobra.CompletionFunc, verbs ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: heading, Title: heading + ":"})
 	for _, verb := range verbs {
 		verb.GroupID = heading
+		if verb.ValidArgsFunction == nil {
+			verb.ValidArgsFunction = complete
+		}
 		a.prepare(verb)
 	}
 	root.AddCommand(verbs...)
@@ -133,14 +139,19 @@ func (a *app) prepare(cmd *cobra.Command) {
 		return
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var err error
-		file, _ := cmd.Flags().GetString("config")
-		if a.config, err = configs.Load(configs.Sources{File: file, Flags: cmd.Flags()}); err != nil {
+		if err := a.load(cmd); err != nil {
 			return err
 		}
 		a.verb = strings.TrimPrefix(cmd.CommandPath(), "muster ")
 		return runE(cmd, args)
 	}
+}
+
+// load loads the configuration for cmd.
+func (a *app) load(cmd *cobra.Command) (err error) {
+	file, _ := cmd.Flags().GetString("config")
+	a.config, err = configs.Load(configs.Sources{File: file, Flags: cmd.Flags()})
+	return err
 }
 
 // client returns the connection to the server, dialled at the first call.
@@ -192,7 +203,7 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 		a.errorf("%v", err)
 		return exitUsage
 	case err != nil:
-		a.errorf("%v", err)
+		a.errorf("%s", strings.TrimPrefix(err.Error(), a.verb+": ")) // the client names its call
 		return exitFailed
 	case a.failed && ctx.Err() != nil:
 		return exitInterrupted
