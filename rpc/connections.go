@@ -98,7 +98,7 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	}
 	o := managerOptions()
 	o.SoftCancel = true
-	transport = drpcmigrate.NewHeaderConn(&stallConn{transport, p.options.StallTimeout}, preface)
+	transport = drpcmigrate.NewHeaderConn(&stallConn{Conn: transport, timeout: p.options.StallTimeout}, preface)
 	c := &conn{Manager: drpcmanager.NewWithOptions(transport, o)}
 	if !p.add(c) {
 		_ = c.Close() // unused

@@ -204,7 +204,7 @@ const refusing = 64
 // too many.
 func (s *Server) accept(nc net.Conn) {
 	s.accepted.Add(1)
-	c := &serverConn{server: s, stallConn: stallConn{nc, s.options.StallTimeout}}
+	c := &serverConn{server: s, stallConn: stallConn{Conn: nc, timeout: s.options.StallTimeout}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	open := len(s.conns)

@@ -169,8 +169,11 @@ func (c *call) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
 // lost gives a failure to reach the client its code.
 func (c *call) lost(err error) error {
 	var code muster.Code
-	if err == nil || errors.As(err, &code) {
+	switch {
+	case err == nil || errors.As(err, &code):
 		return err
+	case c.conn.stalled.Load():
+		return c.conn.stallError()
 	}
 	return fmt.Errorf("%w: the client ended the call or is gone: %v", muster.ErrCancelled, err)
 }

@@ -121,8 +121,11 @@ func (c *serverConn) linger(man *drpcmanager.Manager) {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	if err := c.SetReadDeadline(time.Now().Add(lingerTime)); err != nil && !errors.Is(err, net.ErrClosed) {
-		return
+	wait := time.NewTimer(lingerTime)
+	defer wait.Stop()
+	select {
+	case <-man.Closed():
+	case <-wait.C:
+	case <-c.server.ctx.Done():
 	}
-	<-man.Closed() // by the client's end, or the deadline
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"storj.io/drpc/drpcmanager"
@@ -33,6 +34,7 @@ func managerOptions() drpcmanager.Options {
 type stallConn struct {
 	net.Conn
 	timeout time.Duration
+	stalled atomic.Bool // it has ended so
 }
 
 // Write writes b. When the other side takes nothing for the timeout, the connection is
@@ -48,8 +50,13 @@ func (c *stallConn) Write(b []byte) (int, error) {
 		case err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
 			return done, err
 		case n == 0:
+			c.stalled.Store(true)
 			_ = c.Close() // the stall is the error to report
-			return done, fmt.Errorf("%w: the other side took no data for %v", muster.ErrUnavailable, c.timeout)
+			return done, c.stallError()
 		}
 	}
+}
+
+func (c *stallConn) stallError() error {
+	return fmt.Errorf("%w: the other side took no data for %v", muster.ErrUnavailable, c.timeout)
 }
