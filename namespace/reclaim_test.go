@@ -110,7 +110,7 @@ func TestReclaimGoesOnAfterARestart(t *testing.T) {
 // the directories beside them takes at most their rows and 16 internal steps of the store. With
 // MUSTER_LARGE set it is 1,000,000 entries.
 func TestReclaimLeavesNeighboursAlone(t *testing.T) {
-	total := 60_000
+	total := 30_000
 	if os.Getenv("MUSTER_LARGE") != "" {
 		total = 1_000_000
 	}

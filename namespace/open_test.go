@@ -1,0 +1,395 @@
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/vfs/errorfs"
+
+	"github.com/muster-fs/muster"
+)
+
+// files reads all files below a folder.
+func files(t testing.TB, fs vfs.FS, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	list, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range list {
+		path := fs.PathJoin(dir, name)
+		info, err := fs.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.IsDir() {
+			maps.Copy(all, files(t, fs, path))
+			continue
+		}
+		f, err := fs.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		all[path] = string(b)
+	}
+	return all
+}
+
+// restore makes a file system of files.
+func restore(t testing.TB, all map[string]string) vfs.FS {
+	t.Helper()
+	fs := vfs.NewMem()
+	for path, text := range all {
+		if err := fs.MkdirAll(fs.PathDir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := fs.Create(path)
+		if err == nil {
+			_, err = io.WriteString(f, text)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fs
+}
+
+// closedTree are the files of a tree of ten files, all of it in tables.
+func closedTree(t testing.TB) map[string]string {
+	t.Helper()
+	mem := vfs.NewMem()
+	tree, err := Open("tree", Options{FS: mem, Superuser: "root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		mustApply(t, tree, muster.Create{Path: fmt.Sprintf("/f%d", i), Length: int64(i)})
+	}
+	if err := tree.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return files(t, mem, "tree")
+}
+
+// TestFormatsThatAreNotOursAreRefusedUntouched: a newer version, and what is none.
+func TestFormatsThatAreNotOursAreRefusedUntouched(t *testing.T) {
+	for text, want := range map[string]struct {
+		code muster.Code
+		says string
+	}{
+		"muster namespace 2\n":   {muster.ErrInvalid, "version 2"},
+		"muster namespace 999\n": {muster.ErrInvalid, "up to 1"},
+		"muster namespace 0\n":   {muster.ErrCorrupt, "FORMAT"},
+		"muster namespace 1":     {muster.ErrCorrupt, "FORMAT"},
+		"":                       {muster.ErrCorrupt, "FORMAT"},
+		strings.Repeat("x", 999): {muster.ErrCorrupt, "FORMAT"},
+	} {
+		all := closedTree(t)
+		all["tree/FORMAT"] = text
+		fs := restore(t, all)
+		_, err := Open("tree", Options{FS: fs, Superuser: "root"})
+		if !errors.Is(err, want.code) || !strings.Contains(err.Error(), want.says) || !strings.Contains(err.Error(), `"tree"`) {
+			t.Errorf("%.30q: %v", text, err)
+		}
+		if after := files(t, fs, "tree"); !maps.Equal(after, all) {
+			t.Errorf("%.30q: the folder changed", text)
+		}
+	}
+}
+
+// TestAFolderHasOneOwner, on disk and within a process too, until the owner closes.
+func TestAFolderHasOneOwner(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Open(dir, Options{Superuser: "root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, Options{Superuser: "root"})
+	if !errors.Is(err, muster.ErrUnavailable) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "owns") {
+		t.Errorf("second owner: %v", err)
+	}
+	mustApply(t, first, muster.Mkdir{Path: "/still"})
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Open(dir, Options{Superuser: "root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, second, "/"); !slices.Equal(got, []string{"still"}) {
+		t.Errorf("names %q", got)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpeningReadsTheSameWhateverTheSize.
+func TestOpeningReadsTheSameWhateverTheSize(t *testing.T) {
+	gets := map[uint64]bool{}
+	for _, dirs := range []int{10, 1000} {
+		mem := vfs.NewMem()
+		tree, err := Open("tree", Options{FS: mem, Superuser: "root"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		load(t, tree, "/t", dirs, 99)
+		inodes := tree.Stats().Inodes
+		if err := tree.Close(); err != nil {
+			t.Fatal(err)
+		}
+		tree = openMem(t, Options{FS: mem})
+		s := tree.Stats()
+		gets[s.Gets+s.Seeks] = true
+		if s.Inodes != inodes || s.Inodes < uint64(dirs)*100 {
+			t.Errorf("%d inodes, want %d", s.Inodes, inodes)
+		}
+	}
+	if !maps.Equal(gets, map[uint64]bool{1: true}) {
+		t.Errorf("reads at open: %v, want 1 always", gets)
+	}
+}
+
+// TestANewFolderIsDurable with all its parents, and what it was before when its making fails anywhere.
+func TestANewFolderIsDurable(t *testing.T) {
+	for _, dir := range []string{"tree", "a/b/tree", "/a/b/tree/"} {
+		mem := vfs.NewStrictMem()
+		tree, err := Open(dir, Options{FS: mem, Superuser: "root"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, tree, muster.Mkdir{Path: "/d"})
+		mem.SetIgnoreSyncs(true)
+		tree.Close()
+		mem.ResetToSyncedState()
+		mem.SetIgnoreSyncs(false)
+		tree, err = Open(dir, Options{FS: mem, Superuser: "root"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, tree, "/"); !slices.Equal(got, []string{"d"}) {
+			t.Errorf("%s: %q", dir, got)
+		}
+		tree.Close()
+	}
+}
+
+// failAt is a disk whose n-th write fails, and all after it.
+type failAt struct{ left atomic.Int64 }
+
+func (f *failAt) MaybeError(op errorfs.Op, _ string) error {
+	if op.OpKind() == errorfs.OpKindWrite && op != errorfs.OpFileClose && f.left.Add(-1) < 0 {
+		return errorfs.ErrInjected
+	}
+	return nil
+}
+
+// TestMakingAFolderMayFailAnywhere: afterwards it can be made again.
+func TestMakingAFolderMayFailAnywhere(t *testing.T) {
+	for n := int64(0); ; n++ {
+		mem, disk := vfs.NewStrictMem(), &failAt{}
+		disk.left.Store(n)
+		tree, err := Open("tree", Options{FS: errorfs.Wrap(mem, disk), Superuser: "root"})
+		if err == nil {
+			tree.Close()
+		} else if code := muster.CodeOf(err); code == muster.ErrInternal || code == muster.ErrNotFound {
+			t.Errorf("write %d: %v (%v)", n, err, code.Name())
+		}
+		mem.ResetToSyncedState()
+		again, err := Open("tree", Options{FS: mem, Superuser: "root"})
+		if err != nil {
+			t.Fatalf("after a failure at write %d: %v", n, err)
+		}
+		check(t, again)
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if disk.left.Load() > 0 {
+			return // it was not reached
+		}
+	}
+}
+
+// TestPartsThatAreMissing: a format file without its store, and a store in use without its format file.
+func TestPartsThatAreMissing(t *testing.T) {
+	all := closedTree(t)
+	for name, drop := range map[string]func(path string) bool{
+		"the store's folder": func(path string) bool { return path != "tree/FORMAT" },
+		"the store's files":  func(path string) bool { return path != "tree/FORMAT" && !strings.HasSuffix(path, "LOCK") },
+		"the format file":    func(path string) bool { return path == "tree/FORMAT" },
+		"tables":             func(path string) bool { return strings.HasSuffix(path, ".sst") },
+		"the manifest":       func(path string) bool { return strings.Contains(path, "/MANIFEST") },
+	} {
+		left := maps.Clone(all)
+		maps.DeleteFunc(left, func(path, _ string) bool { return drop(path) })
+		_, err := Open("tree", Options{FS: restore(t, left), Superuser: "root"})
+		if !errors.Is(err, muster.ErrCorrupt) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
+// TestDamagedFilesGiveErrorsAndNeverWrongRows flips a bit of each file, in many places, and cuts it
+// short: opening fails as corrupt, or a read does, or everything is as it was.
+func TestDamagedFilesGiveErrorsAndNeverWrongRows(t *testing.T) {
+	all := closedTree(t)
+	failed := 0
+	for path, text := range all {
+		if text == "" {
+			continue
+		}
+		damage := map[string]string{"cut": text[:len(text)-1], "half": text[:len(text)/2], "empty": ""}
+		for at := 0; at < len(text); at += 1 + len(text)/40 {
+			b := []byte(text)
+			b[at] ^= 1 << (at % 8)
+			damage[fmt.Sprintf("bit of byte %d", at)] = string(b)
+		}
+		for what, text := range damage {
+			damaged := maps.Clone(all)
+			damaged[path] = text
+			tree, err := Open("tree", Options{FS: restore(t, damaged), Superuser: "root"})
+			if err == nil {
+				err = readTen(tree)
+				tree.Close()
+			}
+			if err != nil {
+				failed++
+			}
+			if code := muster.CodeOf(err); err != nil && code != muster.ErrCorrupt && !(strings.HasSuffix(path, "FORMAT") && code == muster.ErrInvalid) {
+				t.Errorf("%s, %s: %v (%v)", path, what, err, code.Name())
+			}
+		}
+	}
+	if failed < 50 {
+		t.Errorf("only %d damages were noticed", failed)
+	}
+}
+
+// readTen reads the tree of closedTree.
+func readTen(tree *Tree) error {
+	v, err := tree.View()
+	if err != nil {
+		return err
+	}
+	defer v.Release()
+	r := v.NewReader(&root)
+	defer r.Close()
+	res, err := r.Resolve("/", true)
+	if err == nil {
+		err = r.Scan(&res, "", true)
+	}
+	if err != nil {
+		return err
+	}
+	n := 0
+	for row := (muster.Row{}); r.Next(&row); n++ {
+		if string(row.Name) != fmt.Sprintf("f%d", n) || row.Length != int64(n) {
+			return fmt.Errorf("wrong row %q of length %d", row.Name, row.Length)
+		}
+	}
+	if r.Err() == nil && n != 10 {
+		return fmt.Errorf("%d rows", n)
+	}
+	return r.Err()
+}
+
+// TestRowsThatDoNotDecodeAreErrors, wherever they are met; others are read as ever.
+func TestRowsThatDoNotDecodeAreErrors(t *testing.T) {
+	tree := openMem(t, Options{})
+	mustApply(t, tree, muster.Create{Path: "/a"}, muster.Create{Path: "/b"}, muster.Mkdir{Path: "/d", Mode: 0o755})
+	row := appendRow(nil, &muster.Row{ID: 2, Kind: muster.File, Owner: []byte("o"), Group: []byte("g")}, blockList{})
+	row[0] = 9
+	poke(t, tree, appendRowKey(nil, rootID, "a"), row)
+	poke(t, tree, appendIDKey(nil, tagRecord, stat(t, tree, "/d").ID), []byte{9})
+	if err := resolves(t, tree, root, "/a", true); !errors.Is(err, muster.ErrCorrupt) || !strings.Contains(err.Error(), "version 9") {
+		t.Errorf("resolve: %v", err)
+	}
+	for _, c := range []muster.Command{muster.Delete{Path: "/a"}, muster.Rename{From: "/a", To: "/x"}, muster.SetAttr{Path: "/a", Mode: new(uint16(1))}, muster.Create{Path: "/d/x"}} {
+		if _, err := tryApply(t, tree, c); !errors.Is(err, muster.ErrCorrupt) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	reading(t, tree, root, func(r *Reader) {
+		res, err := r.Resolve("/", true)
+		if err == nil {
+			err = r.Scan(&res, "", false)
+		}
+		var got muster.Row
+		if err != nil || r.Next(&got) || !errors.Is(r.Err(), muster.ErrCorrupt) {
+			t.Errorf("scan: %v, then %v", err, r.Err())
+		}
+		if err := r.Scan(&res, "a", false); err != nil || !r.Next(&got) || string(got.Name) != "b" {
+			t.Errorf("past it: %v, %q", err, got.Name)
+		}
+		if err := r.Heads([]uint64{got.ID}, make([]Head, 1)); !errors.Is(err, muster.ErrCorrupt) {
+			t.Errorf("head of a file: %v", err)
+		}
+		if err := r.Heads([]uint64{999}, make([]Head, 1)); !errors.Is(err, muster.ErrCorrupt) {
+			t.Errorf("head of nothing: %v", err)
+		}
+		if res, err = r.Resolve("/d", true); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Row(&res, &got, false); !errors.Is(err, muster.ErrCorrupt) {
+			t.Errorf("row of a directory: %v", err)
+		}
+	})
+}
+
+// TestNamesThatCannotBeAreErrors: a key is checked like a row.
+func TestNamesThatCannotBeAreErrors(t *testing.T) {
+	for _, name := range []string{"a/b", "\xff", ".", "..", "n\x00", strings.Repeat("n", 256)} {
+		tree := openMem(t, Options{})
+		poke(t, tree, appendRowKey(nil, rootID, name), appendRow(nil, &muster.Row{ID: 2, Kind: muster.File, Owner: []byte("o"), Group: []byte("g")}, blockList{}))
+		reading(t, tree, root, func(r *Reader) {
+			res, err := r.Resolve("/", true)
+			if err == nil {
+				err = r.Scan(&res, "", false)
+			}
+			if row := (muster.Row{}); err != nil || r.Next(&row) || !errors.Is(r.Err(), muster.ErrCorrupt) {
+				t.Errorf("%.10q: %v, %v", name, err, r.Err())
+			}
+		})
+	}
+}
+
+func TestOptionsAreValidated(t *testing.T) {
+	for _, o := range []Options{{CacheBytes: -1}, {MemTableBytes: 1}, {MemTableBytes: 1 << 40}, {RequestAge: -1}, {RequestMax: -1}, {ReclaimStep: -1}, {ReclaimStep: 1 << 30}, {Superuser: "\xff"}} {
+		if _, err := Open("tree", func() Options { o.FS = vfs.NewMem(); return o }()); !errors.Is(err, muster.ErrInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	tree, err := Open("tree", Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.Close()
+	if _, err := tree.View(); !errors.Is(err, muster.ErrUnavailable) {
+		t.Errorf("view of a closed tree: %v", err)
+	}
+	if _, err := tryApply(t, tree, muster.Mkdir{Path: "/x"}); !errors.Is(err, muster.ErrUnavailable) {
+		t.Errorf("apply to a closed tree: %v", err)
+	}
+	if _, err := tree.Fsck(t.Context(), nil); !errors.Is(err, muster.ErrUnavailable) {
+		t.Errorf("fsck of a closed tree: %v", err)
+	}
+	if tree.Stats().Txid != 0 || tree.Close() != nil {
+		t.Error("a closed tree has counters, or closes badly again")
+	}
+}
