@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
@@ -72,7 +73,7 @@ func pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch, error) {
 	if n := len(r.outcomes); r.done && n > 0 && r.outcomes[n-1].Index+1 != uint64(len(paths)) {
 		return nil, corrupt("the last page ends at path %d of %d", r.outcomes[n-1].Index, len(paths))
 	}
-	b := &Batch{Batch: decoded, Txid: r.txid, Cursor: r.cursor, given: paths}
+	b := &Batch{Batch: decoded, Txid: r.txid, Cursor: r.cursor, given: slices.Clone(paths)}
 	b.Outcomes = b.outcomesOf(r.outcomes)
 	return b, nil
 }
