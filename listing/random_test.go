@@ -133,11 +133,11 @@ func TestEveryLimitGivesTheRowsOfTheOracle(t *testing.T) {
 func TestEveryByteBudgetGivesTheRowsOfTheOracle(t *testing.T) {
 	for i, seed := range seeds(t) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			tree := newRandomTree(t, seed, 40)
+			tree := newRandomTree(t, seed, 30)
 			paths := tree.paths()
 			o := randomOptions(i + 1)
 			want := tree.oracle(root, paths, o)
-			for budget := 1; budget < 8192; budget += 1 + budget/64 {
+			for budget := 1; budget < 8192; budget += 1 + budget/24 {
 				l := tree.lister(listing.Config{PageBytes: budget})
 				what := fmt.Sprintf("%d bytes a page", budget)
 				sameListing(t, "pages, "+what, pages(t, l, root, paths, o).mask(), want)
