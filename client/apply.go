@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -18,7 +19,7 @@ import (
 //
 // The batch is sent under a request id and repeated under it when a connection
 // breaks, so it is applied at most once. If no answer comes in time the error is
-// ErrOutcomeUnknown. No command gives no call.
+// ErrOutcomeUnknown, unless it never got as far as to be sent. No command gives no call.
 func (c *Client) Apply(ctx context.Context, commands ...muster.Command) (muster.Applied, error) {
 	if len(commands) == 0 {
 		return muster.Applied{}, nil
@@ -59,37 +60,52 @@ func (c *Client) request(commands []muster.Command) (*pb.ApplyRequest, error) {
 	return r, nil
 }
 
-// apply sends a batch until there is an answer. Nothing but an answer is certain once
-// an attempt was made that may have been carried out.
+// apply sends a batch until there is an answer. Once an attempt was made that may have
+// been carried out, nothing but an answer is certain.
 func (c *Client) apply(ctx context.Context, request *pb.ApplyRequest) (*pb.ApplyReply, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
 	timed, cancel := context.WithTimeout(ctx, c.options.CommandTimeout)
 	defer cancel()
+	sent := false
 	for b := (backoff{}); ; {
 		reply, err := c.service.Apply(c.context(timed), request)
-		switch {
-		case err == nil:
+		if err == nil {
 			return reply, nil
-		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ended(ctx))
-		case timed.Err() != nil:
-			return nil, fmt.Errorf("%w after %v: %w", ErrOutcomeUnknown, c.options.CommandTimeout, err)
-		case retriable(err):
-			_ = b.wait(timed) // that it ended shows in the next attempt
-		case b.attempts > 0 || doubtful(err):
-			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-		default:
-			return nil, err
 		}
+		sent = sent || !rpc.Unsent(err) && (retriable(err) || doubtful(err))
+		over := overdue(timed)
+		if !over && retriable(err) {
+			_ = b.wait(timed) // that it ended shows in the next attempt
+			continue
+		}
+		switch {
+		case ctx.Err() != nil:
+			err = ended(ctx)
+		case over:
+			err = fmt.Errorf("%w: no answer for %v: %w", muster.ErrUnavailable, c.options.CommandTimeout, err)
+		}
+		if sent {
+			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		}
+		return nil, err
 	}
+}
+
+// overdue says whether ctx has ended. A call can notice that its deadline has passed a
+// moment before its context does.
+func overdue(ctx context.Context) bool {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // doubtful says whether commands may be applied although their call failed for good.
 func doubtful(err error) bool {
 	switch muster.CodeOf(err) {
-	case muster.ErrDeadline, muster.ErrInternal, muster.ErrCorrupt:
+	case muster.ErrDeadline, muster.ErrCancelled, muster.ErrInternal, muster.ErrCorrupt:
 		return true
 	}
 	return false

@@ -226,3 +226,20 @@ func TestCommandThatIsNeverAnsweredHasAnUnknownOutcome(t *testing.T) {
 		t.Fatalf("under a deadline: %v", err)
 	}
 }
+
+func TestCommandThatWasNeverSentHasNoUnknownOutcome(t *testing.T) {
+	in := start(t)
+	c := dial(t, in.addr(), client.Options{CommandTimeout: 1e8, Attempts: 3}) // 0.1 s
+	in.down()
+	if _, err := c.Status(t.Context()); err == nil { // takes the connections that have gone
+		t.Fatal("a server that is down answers")
+	}
+	err := c.Mkdir(t.Context(), "/d", 0o755)
+	if errors.Is(err, client.ErrOutcomeUnknown) || !errors.Is(err, muster.ErrUnavailable) {
+		t.Fatalf("got %v", err)
+	}
+	in.up()
+	if err := c.Mkdir(t.Context(), "/d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+}

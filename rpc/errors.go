@@ -38,6 +38,18 @@ type brokenError struct{ text string }
 func (e *brokenError) Error() string { return muster.ErrUnavailable.Error() + ": " + e.text }
 func (e *brokenError) Unwrap() error { return muster.ErrUnavailable }
 
+// unsentError is the failure of a call of which nothing was sent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+// Unsent says whether a call failed before anything of it was sent: so it was not
+// carried out, for certain.
+func Unsent(err error) bool {
+	var unsent unsentError
+	return errors.As(err, &unsent)
+}
+
 func broken(format string, args ...any) error {
 	return &brokenError{text: fmt.Sprintf(format, args...)}
 }

@@ -192,12 +192,12 @@ func (p *Pool) NewStream(ctx context.Context, rpc string, enc drpc.Encoding) (dr
 func (p *Pool) start(ctx, callCtx context.Context, rpc string) (*conn, *drpcstream.Stream, error) {
 	md, err := callMetadata(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, unsentError{err}
 	}
 	for {
 		c, err := p.acquire(ctx)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, unsentError{err}
 		}
 		kept := !c.unused.IsZero()
 		stream, err := c.begin(callCtx, rpc, md)
