@@ -12,12 +12,25 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
+// checked runs the tests and then looks for goroutines that they left behind.
+type checked struct{ *testing.M }
+
+func (m checked) Run() int {
+	code := m.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(checked{m}, map[string]func(){
 		"muster": main,
 	})
 }
