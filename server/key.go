@@ -79,6 +79,9 @@ func badKey(file, has string) error {
 // writeKey writes a key whole or not at all, and durably: cursors depend on it. The
 // folder belongs to one server, so nobody else writes it at the same time.
 func writeKey(dir, file string, key []byte) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil { // it exists, unless the store is in memory
+		return err
+	}
 	f, err := os.CreateTemp(dir, keyName+".*") // mode 0600
 	if err != nil {
 		return err

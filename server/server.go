@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -43,9 +42,6 @@ func (o Options) Validate() error {
 	}
 	return cmp.Or(o.Namespace.Validate(), o.Listing.Validate(), o.RPC.Validate())
 }
-
-// treeDir is where in Dir the tree is.
-const treeDir = "namespace"
 
 // fatalGrace is how long calls in progress may take to get their answer when the store
 // has failed.
@@ -97,7 +93,7 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 		o.RPC.Logger = s.log
 	}
 	// The tree comes first: it finds out whose folder this is, and how old.
-	if s.tree, err = namespace.Open(filepath.Join(o.Dir, treeDir), o.Namespace); err != nil {
+	if s.tree, err = namespace.Open(o.Dir, o.Namespace); err != nil {
 		return err
 	}
 	if len(o.Listing.Key) == 0 {
