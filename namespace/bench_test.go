@@ -186,9 +186,6 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	load(b, t, "/big", 1000, 1000)
-	if err := t.db.Flush(); err != nil {
-		b.Fatal(err)
-	}
 	t.Close()
 	for b.Loop() {
 		t, err := Open(dir, Options{Superuser: "root"})

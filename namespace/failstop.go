@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
 
@@ -65,11 +66,8 @@ func (f *failStop) ReuseForWrite(oldname, newname string) (vfs.File, error) {
 // open opens a file for writing. A log always opens: if it cannot, writing stops and what is
 // written to it goes nowhere.
 func (f *failStop) open(name string, open func() (vfs.File, error)) (vfs.File, error) {
-	err := f.failure()
 	var file vfs.File
-	if err == nil {
-		file, err = open()
-	}
+	err := f.change(func() (err error) { file, err = open(); return err })
 	switch {
 	case err == nil:
 		return &stopFile{File: file, fs: f, quiet: isLog(name)}, nil
@@ -95,12 +93,20 @@ func (f *failStop) OpenDir(name string) (vfs.File, error) {
 	return &stopFile{File: file, fs: f, quiet: true}, nil
 }
 
-// change makes a change outside files unless writing stopped.
+// retryPause slows down background work on a full or failed disk, which the store tries
+// again at once, for ever.
+const retryPause = 10 * time.Millisecond
+
+// change makes a change unless writing stopped.
 func (f *failStop) change(do func() error) error {
-	if err := f.failure(); err != nil {
-		return err
+	err := f.failure()
+	if err == nil {
+		err = do()
 	}
-	return do()
+	if err != nil {
+		time.Sleep(retryPause)
+	}
+	return err
 }
 
 // Link implements vfs.FS.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble"
 	"github.com/cockroachdb/pebble/bloom"
@@ -63,7 +64,7 @@ func open(dir string, o Options) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: another process owns it; stop that one first (%v)", muster.ErrUnavailable, err)
 	}
-	t := &Tree{opts: o, lock: lock, fs: newFailStop(o.FS), stop: make(chan struct{})}
+	t := &Tree{opts: o, lock: lock, fs: newFailStop(o.FS), stop: make(chan struct{}), trouble: make(chan struct{}, 1)}
 	if err := t.openStore(store, lock, exists); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -122,10 +123,23 @@ func (t *Tree) storeOptions() *pebble.Options {
 		Levels: []pebble.LevelOptions{{BlockSize: 32 << 10, FilterPolicy: bloom.FilterPolicy(10), FilterType: pebble.TableFilter}},
 		Logger: storeLogger{log, t.fs},
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { log.Warn("store: background work failed; it is tried again", "error", err) },
+			BackgroundError: t.backgroundError,
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { log.Warn("store: writes stall", "reason", i.Reason) },
 			WriteStallEnd:   func() { log.Info("store: writes go on") },
 		},
+	}
+}
+
+// backgroundError notes that background work of the store, which is tried again, failed. It is
+// called with locks of the store held.
+func (t *Tree) backgroundError(err error) {
+	select {
+	case t.trouble <- struct{}{}:
+	default:
+	}
+	const often = int64(time.Second)
+	if now, last := time.Now().UnixNano(), t.troubled.Load(); now-last > often && t.troubled.CompareAndSwap(last, now) {
+		t.opts.Logger.Warn("store: background work failed; it is tried again", "error", err)
 	}
 }
 

@@ -32,6 +32,8 @@ type Tree struct {
 	closed    error          // of the first Close
 	running   sync.WaitGroup // the tree's own goroutines
 
+	trouble  chan struct{} // capacity 1: background work of the store failed
+	troubled atomic.Int64  // ns; when that was logged last
 	counters counters
 }
 
@@ -52,7 +54,29 @@ func (t *Tree) shut() error {
 	t.running.Wait()
 	t.takeDown()
 	t.live.Wait()
+	if t.fs.failure() == nil {
+		t.flush()
+	}
 	return t.release()
+}
+
+// flush writes what is in memory into tables, so that the next Open finds no log to replay. The
+// store tries for ever; failing once is enough here, and no loss.
+func (t *Tree) flush() {
+	select {
+	case <-t.trouble: // an old one
+	default:
+	}
+	flushed, err := t.db.AsyncFlush()
+	if err != nil {
+		t.opts.Logger.Warn("flushing at close failed", "error", err)
+		return
+	}
+	select {
+	case <-flushed:
+	case <-t.trouble:
+	case <-t.fs.tripped:
+	}
 }
 
 // release closes the store and gives the folder back.
