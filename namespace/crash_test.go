@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -83,9 +82,7 @@ func (c *crashing) work() *namespace.Request {
 		if errors.Is(err, muster.ErrUnavailable) {
 			return &r
 		}
-		if err := c.accept(r, got, err); err != nil {
-			c.t.Fatal(err)
-		}
+		c.must(r, got, err)
 		c.look()
 		c.clock.Add(c.rng.Int64N(100))
 	}
@@ -159,9 +156,7 @@ func (c *crashing) settle(r namespace.Request, recovered uint64) {
 	if notThere != nil && (err != nil || got.Txid > recovered) {
 		c.t.Fatalf("%s: its repeat gives %+v, %v, but the recovered tree is neither without nor with it: %v", describe(r), got, err, notThere)
 	}
-	if err := c.accept(r, got, err); err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(r, got, err)
 }
 
 // TestCrashWhileManyWriteLosesNothingAcknowledged stops the machine in the middle of group
@@ -318,9 +313,7 @@ func (c *crowd) check(t *testing.T) {
 	}
 	view.Release()
 	c.checkRepeats(t)
-	for c.tree.Stats().Reclaiming > 0 {
-		runtime.Gosched()
-	}
+	await(t, "the reclaim", func() bool { return c.tree.Stats().Reclaiming == 0 })
 	if _, err := c.tree.Fsck(t.Context(), func(p namespace.Problem) error { return fmt.Errorf("%+v", p) }); err != nil {
 		t.Error(err)
 	}

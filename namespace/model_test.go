@@ -79,6 +79,24 @@ func TestRandomCommandsAgreeWithTheOracle(t *testing.T) {
 	})
 }
 
+// TestLinkChainsAgreeWithTheOracle follows chains of links up to and past the bound, alone
+// and one chain after another on one walk.
+func TestLinkChainsAgreeWithTheOracle(t *testing.T) {
+	m := newModel(t, namespace.Options{FS: vfs.NewStrictMem()})
+	defer func() { m.tree.Close() }()
+	last, paths := "", []string{}
+	for i := range muster.MaxLinkHops + 3 {
+		name := fmt.Sprintf("l%02d", i)
+		m.apply(namespace.Request{Caller: boss, Commands: []muster.Command{muster.Symlink{Path: "/" + name, Target: cmp.Or(last, ".")}}})
+		last, paths = name, append(paths, "/"+name, "/"+name+"/l00/l05/"+name)
+	}
+	m.read(people[1], paths...)
+	for i, path := range paths {
+		m.apply(namespace.Request{Caller: boss, Commands: []muster.Command{muster.Create{Path: fmt.Sprintf("%s/f%d", path, i)}}})
+	}
+	m.compare()
+}
+
 // step does one random thing.
 func (m *model) step(g generator) {
 	m.t.Helper()
@@ -155,6 +173,11 @@ func (m *model) restart() {
 func (m *model) apply(r namespace.Request) {
 	m.t.Helper()
 	got, err := m.tree.Apply(m.t.Context(), r)
+	m.must(r, got, err)
+}
+
+func (m *model) must(r namespace.Request, got muster.Applied, err error) {
+	m.t.Helper()
 	if err := m.accept(r, got, err); err != nil {
 		m.t.Fatalf("%v\n%s", err, m.oracle)
 	}
@@ -311,11 +334,19 @@ func differs(view *namespace.View, o *oracle) error {
 // drain waits until the background has reclaimed what was deleted.
 func (m *model) drain() {
 	m.t.Helper()
-	for m.tree.Stats().Reclaiming > 0 {
-		runtime.Gosched()
-	}
+	await(m.t, "the reclaim", func() bool { return m.tree.Stats().Reclaiming == 0 })
 	if got := m.tree.Stats().Inodes; int(got) != len(m.oracle.nodes) {
 		m.t.Fatalf("%d inodes are left after the reclaim, want %d", got, len(m.oracle.nodes))
+	}
+}
+
+// await waits for the tree's background, so long that only a hang takes longer.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not come to an end", what)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +43,7 @@ func TestRepeatsInFlightWaitForTheFirst(t *testing.T) {
 		foreign := s.send(t.Context(), stranger)
 		synctest.Wait()
 		pending(t, calls...)
-		s.release(nil)
+		s.release()
 
 		first := <-calls[0]
 		for _, c := range calls[1:] {
@@ -78,7 +77,7 @@ func TestRepeatAfterTheFirstCallerGaveUp(t *testing.T) {
 		repeat := s.send(t.Context(), once(1))
 		synctest.Wait()
 		pending(t, repeat)
-		s.release(nil)
+		s.release()
 		if a := <-repeat; a.err != nil {
 			t.Errorf("repeat: %+v", a)
 		}
@@ -198,7 +197,6 @@ func TestRequestIDsAreBounded(t *testing.T) {
 
 // forgotten waits until the tree remembers at most so many results.
 func (m *model) forgotten(most uint64) {
-	for m.tree.Stats().Requests > most {
-		runtime.Gosched()
-	}
+	m.t.Helper()
+	await(m.t, "the expiry of results", func() bool { return m.tree.Stats().Requests <= most })
 }

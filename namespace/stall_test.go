@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,18 +96,34 @@ type answer struct {
 type stalled struct {
 	*model
 	gate    *gateFS
-	release func(error) // lets go on what hangs; the first call's error is its result
+	passing chan error // what hangs takes one each; closed: nothing hangs
+	opened  sync.Once
 }
 
 func newStalled(t *testing.T, o namespace.Options) *stalled {
 	gate := &gateFS{FS: vfs.NewStrictMem()}
 	o.FS = gate
-	return &stalled{newModel(t, o), gate, func(error) {}}
+	return &stalled{model: newModel(t, o), gate: gate, passing: make(chan error)}
 }
+
+// hangLog makes syncs of the log hang until they are passed, each with its result.
+func (s *stalled) hangLog() { s.gate.setLogSync(func() error { return <-s.passing }) }
+
+// hangTables makes the creation of tables hang.
+func (s *stalled) hangTables() { s.gate.setTable(func() { <-s.passing }) }
+
+// pass lets one operation go on that hangs, and waits for all that follows from it.
+func (s *stalled) pass(err error) {
+	s.passing <- err
+	synctest.Wait()
+}
+
+// release lets all go on, for good.
+func (s *stalled) release() { s.opened.Do(func() { close(s.passing) }) }
 
 // close lets go on what still hangs, so that a test that failed does not hang itself.
 func (s *stalled) close() {
-	s.release(nil)
+	s.release()
 	s.tree.Close()
 }
 
@@ -125,33 +140,6 @@ func (s *stalled) send(ctx context.Context, r namespace.Request) <-chan answer {
 // start sends a request of the superuser.
 func (s *stalled) start(commands ...muster.Command) <-chan answer {
 	return s.send(context.Background(), namespace.Request{Caller: boss, Commands: commands})
-}
-
-// hangLog makes syncs of the log hang until release is called.
-func (s *stalled) hangLog() {
-	gate, result := s.hang()
-	s.gate.setLogSync(func() error {
-		<-gate
-		return *result
-	})
-}
-
-// hangTables makes the creation of tables hang until release is called.
-func (s *stalled) hangTables() {
-	gate, _ := s.hang()
-	s.gate.setTable(func() { <-gate })
-}
-
-func (s *stalled) hang() (gate chan struct{}, result *error) {
-	gate, result = make(chan struct{}), new(error)
-	var once sync.Once
-	s.release = func(err error) {
-		once.Do(func() {
-			*result = err
-			close(gate)
-		})
-	}
-	return gate, result
 }
 
 func pending(t *testing.T, calls ...<-chan answer) {
@@ -176,15 +164,17 @@ func TestStuckLogStopsWritersNotReaders(t *testing.T) {
 		before := s.oracle.clone()
 
 		s.hangLog()
-		calls := []<-chan answer{s.start(muster.Create{Path: "/d/first"})}
+		first := s.start(muster.Create{Path: "/d/first"})
 		synctest.Wait()
 		syncs := s.gate.logSyncs.Load()
+		var calls []<-chan answer
 		for i := range 16 {
 			calls = append(calls, s.start(muster.Create{Path: fmt.Sprintf("/d/f%02d", i)}))
+			synctest.Wait() // they queue in this order
 		}
-		refused := s.start(muster.Mkdir{Path: "/d/first"})
+		refused := s.start(muster.Mkdir{Path: "/d/f00"})
 		synctest.Wait()
-		pending(t, append(calls, refused)...)
+		pending(t, append(calls, first, refused)...)
 
 		if err := s.difference(before); err != nil {
 			t.Fatalf("a reader while the log hangs: %v", err)
@@ -194,21 +184,20 @@ func TestStuckLogStopsWritersNotReaders(t *testing.T) {
 			t.Fatalf("status names txid %d, durable is %d", got, before.txid)
 		}
 
-		s.release(nil)
-		synctest.Wait()
-		var answers []answer
-		for _, c := range calls {
-			answers = append(answers, <-c)
+		s.pass(nil)
+		if a := <-first; a.err != nil {
+			t.Fatal(a.err)
+		}
+		s.mustHold(t, "/d", 1)
+		pending(t, append(calls, refused)...) // the refusal rests on a creation of the same group
+		s.pass(nil)
+		for i, c := range calls {
+			if a := <-c; a.err != nil || a.applied.Txid != before.txid+2+uint64(i) {
+				t.Errorf("creator %d: %+v", i, a)
+			}
 		}
 		if a := <-refused; !errors.Is(a.err, muster.ErrExists) {
 			t.Errorf("mkdir over a file: %+v", a)
-		}
-		// Sixteen in the order of their txids, then the oracle knows what to expect.
-		slices.SortFunc(answers, func(a, b answer) int { return int(a.applied.Txid) - int(b.applied.Txid) })
-		for _, a := range answers {
-			if a.err != nil {
-				t.Fatal(a.err)
-			}
 		}
 		if got := s.gate.logSyncs.Load() - syncs; got != 1 {
 			t.Errorf("%d further syncs for 16 creators and a refusal, want 1", got)
@@ -255,7 +244,7 @@ func TestStuckFlushStopsWritersNotReaders(t *testing.T) {
 		synctest.Wait()
 		pending(t, last, more)
 
-		s.release(nil)
+		s.release()
 		if a := <-last; a.err != nil {
 			t.Error(a.err)
 		}
@@ -288,8 +277,7 @@ func TestFailedLogSyncIsTerminal(t *testing.T) {
 		calls = append(calls, s.start(muster.Mkdir{Path: "/first"}))
 		synctest.Wait()
 		pending(t, calls...)
-		s.release(errors.New("no power"))
-		synctest.Wait()
+		s.pass(errors.New("no power"))
 		for i, c := range calls {
 			if a := <-c; !errors.Is(a.err, muster.ErrUnavailable) {
 				t.Errorf("call %d: %+v, want UNAVAILABLE", i, a)
@@ -340,7 +328,7 @@ func TestCallerWhoGivesUpLeavesTheQueueInOrder(t *testing.T) {
 		default:
 			t.Error("a cancelled call waits for the disk")
 		}
-		s.release(nil)
+		s.release()
 		for _, c := range []<-chan answer{first, third} {
 			if a := <-c; a.err != nil {
 				t.Error(a.err)
