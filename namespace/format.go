@@ -1,0 +1,110 @@
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/muster-fs/muster"
+)
+
+// formatVersion is the version of all that lies in a folder: keys, values, and where they are.
+const formatVersion = 1
+
+const (
+	formatFile   = "FORMAT"
+	formatPrefix = "muster namespace "
+)
+
+// readFormat says whether a folder holds a tree, and refuses one that this program cannot read.
+func readFormat(files vfs.FS, dir string) (exists bool, err error) {
+	f, err := files.Open(files.PathJoin(dir, formatFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %v", muster.ErrUnavailable, err)
+	}
+	defer f.Close()
+	const most = 64
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	if err != nil {
+		return false, fmt.Errorf("%w: read %s: %v", muster.ErrCorrupt, formatFile, err)
+	}
+	number, ok := strings.CutPrefix(string(text), formatPrefix)
+	number, end := strings.CutSuffix(number, "\n")
+	version, err := strconv.ParseUint(number, 10, 32)
+	switch {
+	case !ok || !end || err != nil || version == 0:
+		return false, fmt.Errorf("%w: its %s file says %q", muster.ErrCorrupt, formatFile, text)
+	case version > formatVersion:
+		return false, fmt.Errorf("%w: it has format version %d, and this program knows versions up to %d; use a newer one", muster.ErrInvalid, version, formatVersion)
+	}
+	return true, nil
+}
+
+// writeFormat makes the format file, last of all: where it is, the tree is complete.
+func writeFormat(files vfs.FS, dir string) error {
+	err := func() error {
+		name := files.PathJoin(dir, formatFile)
+		f, err := files.Create(name + ".tmp")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(f, "%s%d\n", formatPrefix, formatVersion)
+		if err == nil {
+			err = f.Sync()
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		if err := files.Rename(name+".tmp", name); err != nil {
+			return err
+		}
+		return syncDir(files, dir)
+	}()
+	if err != nil {
+		return fmt.Errorf("%w: write %s: %v", muster.ErrUnavailable, formatFile, err)
+	}
+	return nil
+}
+
+// makeDirs makes a folder and its parents, durably. That of a folder that exists is synced
+// too: whoever made it may not have.
+func makeDirs(files vfs.FS, dir string) error {
+	parent := files.PathDir(dir)
+	_, err := files.Stat(dir)
+	made := errors.Is(err, fs.ErrNotExist) && parent != dir
+	if made {
+		if err := makeDirs(files, parent); err != nil {
+			return err
+		}
+		err = files.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = syncDir(files, parent)
+		if !made && errors.Is(err, fs.ErrPermission) {
+			err = nil // not ours to open
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: make folder %q: %v", muster.ErrUnavailable, dir, err)
+	}
+	return nil
+}
+
+func syncDir(files vfs.FS, dir string) error {
+	d, err := files.OpenDir(dir)
+	if dir == "." && errors.Is(err, fs.ErrNotExist) {
+		d, err = files.OpenDir("/") // a file system in memory has no other working directory
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
