@@ -47,7 +47,7 @@ func ClientContext(ctx context.Context, id muster.Identity) context.Context {
 		if len(id.Groups) > 0 {
 			md[keyGroups] = strings.Join(id.Groups, "\x00") + "\x00"
 		}
-		c.metadata, c.err = drpcmetadata.Encode(nil, md)
+		c.metadata, c.err = drpcmetadata.Encode(make([]byte, 0, 128), md)
 	}
 	return context.WithValue(ctx, clientKey{}, c)
 }
@@ -60,7 +60,7 @@ func callMetadata(ctx context.Context) ([]byte, error) {
 		if c.err != nil {
 			return nil, c.err
 		}
-		md = c.metadata[:len(c.metadata):len(c.metadata)] // shared by calls: append copies
+		md = c.metadata // shared by calls
 	}
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -71,7 +71,8 @@ func callMetadata(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("%w before the call was made", muster.ErrDeadline)
 	}
 	ms := strconv.FormatInt(int64((left+time.Millisecond-1)/time.Millisecond), 10)
-	return drpcmetadata.Encode(md, map[string]string{keyTimeout: ms})
+	own := append(make([]byte, 0, len(md)+64), md...)
+	return drpcmetadata.Encode(own, map[string]string{keyTimeout: ms})
 }
 
 // callTimeout reads the time that the caller gives the call; 0 is no bound.

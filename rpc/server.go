@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,24 +207,35 @@ const refusing = 64
 func (s *Server) accept(nc net.Conn) {
 	s.accepted.Add(1)
 	c := &serverConn{server: s, stallConn: stallConn{Conn: nc, timeout: s.options.StallTimeout}}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	open := len(s.conns)
-	if s.stopping || open >= s.options.MaxConnections+refusing {
+	if !s.admit(c) {
 		s.refused.Add(1)
 		_ = nc.Close() // it was not used
 		return
 	}
-	if open >= s.options.MaxConnections {
+	if c.refused {
 		s.refused.Add(1)
-		c.refused = true
 	}
-	s.conns[c] = struct{}{}
 	s.connections.Add(1)
-	s.wg.Go(c.serve)
+	go c.serve()
+}
+
+// admit adds the connection to those that Shutdown waits for, and decides what to do
+// with its calls.
+func (s *Server) admit(c *serverConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := len(s.conns)
+	if s.stopping || open >= s.options.MaxConnections+refusing {
+		return false
+	}
+	c.refused = open >= s.options.MaxConnections
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	return true
 }
 
 func (s *Server) forget(c *serverConn) {
+	defer s.wg.Done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
@@ -255,18 +268,22 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // stop ends what is not a call in progress, and returns the connections that are left.
-func (s *Server) stop() []*serverConn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopping = true
-	for lis := range s.listeners {
+func (s *Server) stop() (busy []*serverConn) {
+	listeners, conns := s.beginStop()
+	for _, lis := range listeners {
 		_ = lis.Close() // Serve has nothing to report about it
 	}
-	var busy []*serverConn
-	for c := range s.conns {
+	for _, c := range conns {
 		if !c.endIfIdle() {
 			busy = append(busy, c)
 		}
 	}
 	return busy
+}
+
+func (s *Server) beginStop() ([]net.Listener, []*serverConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	return slices.Collect(maps.Keys(s.listeners)), slices.Collect(maps.Keys(s.conns))
 }

@@ -168,9 +168,12 @@ func (c *call) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
 
 // lost gives a failure to reach the client its code.
 func (c *call) lost(err error) error {
+	if err == nil {
+		return nil
+	}
 	var code muster.Code
 	switch {
-	case err == nil || errors.As(err, &code):
+	case errors.As(err, &code):
 		return err
 	case c.conn.stalled.Load():
 		return c.conn.stallError()

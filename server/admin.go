@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 
 	"github.com/muster-fs/muster"
@@ -15,8 +16,6 @@ import (
 // Status says how the server is.
 func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, error) {
 	tree, calls := h.tree.Stats(), h.rpc.Stats()
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
 	return &pb.StatusReply{
 		Version: h.version, Started: h.started.UnixMilli(),
 		Txid: tree.Txid, Inodes: tree.Inodes, Reclaiming: tree.Reclaiming, Requests: tree.Requests, StoreBytes: tree.StoreBytes,
@@ -29,7 +28,7 @@ func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, 
 			counter("connections_accepted", calls.Accepted),
 			counter("connections_refused", calls.Refused),
 			counter("goroutines", runtime.NumGoroutine()),
-			counter("heap_bytes", memory.HeapAlloc),
+			counter("heap_bytes", heapBytes()),
 			counter("panics", calls.Panics),
 			counter("store_commits", tree.Commits),
 			counter("store_gets", tree.Gets),
@@ -39,6 +38,14 @@ func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, 
 			counter("views", tree.Views),
 		},
 	}, nil
+}
+
+// heapBytes is the size of the objects on the heap. Unlike runtime.ReadMemStats it does
+// not stop the world.
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 func counter[T int | int64 | uint64](name string, value T) *pb.Counter {

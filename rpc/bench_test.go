@@ -1,0 +1,92 @@
+package rpc
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"storj.io/drpc"
+
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+func benchPool(b *testing.B, s *service) *Pool {
+	b.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server, err := NewServer(s, pb.DRPCNamespaceDescription{}, ServerOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.Serve(lis) })
+	p := NewPool(lis.Addr().String(), PoolOptions{})
+	b.Cleanup(func() {
+		_ = p.Close()
+		_ = server.Shutdown(context.Background())
+		wg.Wait()
+	})
+	return p
+}
+
+// BenchmarkCall is a small call with an identity, over loopback, with and without a
+// deadline.
+func BenchmarkCall(b *testing.B) {
+	p := benchPool(b, &service{})
+	request := &pb.PathRequest{Path: []byte("/warehouse/t/day=2026-11-30")}
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		b.Run("timeout="+timeout.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					ctx := as(context.Background(), "u")
+					cancel := context.CancelFunc(func() {})
+					if timeout > 0 {
+						ctx, cancel = context.WithTimeout(ctx, timeout)
+					}
+					if _, err := client(p).Lstat(ctx, request); err != nil {
+						b.Error(err)
+					}
+					cancel()
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkStream is messages of 256 KiB from server to client, over loopback.
+func BenchmarkStream(b *testing.B) {
+	message := make([]byte, 256<<10)
+	p := benchPool(b, &service{list: func(s pb.DRPCNamespace_ListStream) error {
+		for range b.N {
+			if err := SendRaw(s, message); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	b.SetBytes(int64(len(message)))
+	b.ReportAllocs()
+	s, err := client(p).List(as(context.Background(), "u"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var m skip
+	for range b.N {
+		if err := s.MsgRecv(&m, skipEncoding{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = s.Close()
+}
+
+// skip is a message that nobody looks at.
+type skip struct{}
+
+type skipEncoding struct{ rawEncoding }
+
+func (skipEncoding) Unmarshal([]byte, drpc.Message) error { return nil }
