@@ -23,7 +23,8 @@ type Request struct {
 // command was refused and why; other errors are about the request as a whole. Refusals too
 // are only ever based on durable state. After ErrUnavailable, ErrDeadline or ErrCancelled
 // the outcome may be unknown: repeat the request under its id, and the repeat gets the
-// first one's result. Results are kept for Options.RequestAge; failures are not kept.
+// first one's result. Results are kept for Options.RequestAge; failures are not kept. When the
+// context ends first, the request may still be queued: do not reuse its slices.
 //
 // Who may do what, beside the superuser, who may all: every command needs to execute every
 // ancestor. Changing entries needs to write and execute the parent, and removing or renaming

@@ -334,6 +334,9 @@ func TestRowsThatDoNotDecodeAreErrors(t *testing.T) {
 		if err != nil || r.Next(&got) || !errors.Is(r.Err(), muster.ErrCorrupt) {
 			t.Errorf("scan: %v, then %v", err, r.Err())
 		}
+		if r.Next(&got) || r.Err() == nil {
+			t.Error("a scan goes on after an error")
+		}
 		if err := r.Scan(&res, "a", false); err != nil || !r.Next(&got) || string(got.Name) != "b" {
 			t.Errorf("past it: %v, %q", err, got.Name)
 		}

@@ -166,7 +166,12 @@ func (r *Reader) readBlocks(row *muster.Row, b blockList) (err error) {
 // before all names. The caller needs to read and execute it: ErrPermission else.
 // ErrNotDirectory if it is none.
 func (r *Reader) Scan(res *Resolved, after string, blocks bool) error {
-	r.err, r.blocks = nil, blocks
+	r.blocks = blocks
+	r.err = r.startScan(res, after)
+	return r.err
+}
+
+func (r *Reader) startScan(res *Resolved, after string) error {
 	if res.kind != muster.Directory {
 		return muster.ErrNotDirectory
 	}
@@ -183,6 +188,9 @@ func (r *Reader) Scan(res *Resolved, after string, blocks bool) error {
 // error, which Err tells apart. What row refers to is valid until the next call. A
 // directory's mtime is 0: see Heads.
 func (r *Reader) Next(row *muster.Row) bool {
+	if r.err != nil {
+		return false
+	}
 	name, v, ok, err := r.scan.next()
 	if ok {
 		var b blockList
