@@ -149,22 +149,24 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 // on its way with the reply: so the connection is free without another message. It says
 // whether the server has ended the call.
 func exchange(stream *drpcstream.Stream, request []byte, enc drpc.Encoding, out drpc.Message) (ended bool, err error) {
-	err = stream.RawWrite(drpcwire.KindMessage, request)
-	if err == nil {
-		err = stream.CloseSend() // flushes
+	sendErr := stream.RawWrite(drpcwire.KindMessage, request)
+	if sendErr == nil {
+		sendErr = stream.CloseSend() // flushes
 	}
-	if err != nil && err != io.EOF { // io.EOF: the call is over, receiving says why
-		return false, err
-	}
+	// The server may have answered before it had all of the request, and be gone already.
 	err = stream.MsgRecv(out, decoding{enc, muster.ErrCorrupt})
-	if err == io.EOF {
+	switch {
+	case err == nil:
+		_, end := stream.RawRecv()
+		return end == io.EOF, nil
+	case drpcerr.Code(err) != 0:
+		return true, err
+	case err == io.EOF:
 		return false, broken("the server ended the call without an answer")
+	case sendErr != nil && sendErr != io.EOF:
+		return false, sendErr
 	}
-	if err != nil {
-		return drpcerr.Code(err) != 0, err
-	}
-	_, end := stream.RawRecv()
-	return end == io.EOF, nil
+	return false, err
 }
 
 // NewStream starts a call with streams of messages. The call reaches the server at
