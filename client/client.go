@@ -34,6 +34,8 @@ type Options struct {
 
 	// Attempts bounds how often a reading call is tried while it makes no progress
 	// and the server cannot be reached. 0: 10, which is about 5 s. 1: no repetition.
+	// A call that could not even be sent for a minute, since no connection was free or
+	// none could be made, is not tried again either.
 	Attempts int
 
 	// CommandTimeout bounds how long commands are repeated under their request id

@@ -17,10 +17,18 @@ const (
 	maxPause = 2 * time.Second
 )
 
+// maxUnsent is how long a call that only reads is tried without being sent. A call
+// that has waited this long for one of the connections would only wait again.
+const maxUnsent = time.Minute
+
 // backoff counts attempts without progress.
 type backoff struct {
-	attempts int // that failed since the last progress
+	attempts int       // that failed since the last progress
+	since    time.Time // the beginning of the first of them
 }
+
+// newBackoff begins to count.
+func newBackoff() backoff { return backoff{since: time.Now()} }
 
 // wait pauses before the next attempt, or returns the context's error.
 func (b *backoff) wait(ctx context.Context) error {
@@ -46,7 +54,7 @@ func (c *Client) again(ctx context.Context, b *backoff, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
-	case !retriable(err) || b.attempts+1 >= c.options.Attempts:
+	case !retriable(err) || b.attempts+1 >= c.options.Attempts || rpc.Unsent(err) && time.Since(b.since) >= maxUnsent:
 		return err
 	case b.wait(ctx) != nil:
 		return fmt.Errorf("%w, after: %w", ended(ctx), err)
@@ -63,7 +71,7 @@ func (c *Client) context(ctx context.Context) context.Context {
 // too often.
 func retry[T any](ctx context.Context, c *Client, call func(context.Context) (T, error)) (value T, err error) {
 	err = ended(ctx)
-	for b := (backoff{}); err == nil; {
+	for b := newBackoff(); err == nil; {
 		if value, err = call(c.context(ctx)); err == nil {
 			break
 		}
