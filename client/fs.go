@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/muster-fs/muster"
@@ -75,18 +74,17 @@ func (v *view) ReadDir(name string) ([]fs.DirEntry, error) {
 // Glob returns the names that match. As fs.Glob has it, the only error is that of a
 // bad pattern.
 func (v *view) Glob(pattern string) ([]string, error) {
-	if _, err := path.Match(pattern, ""); err != nil {
+	if !fs.ValidPath(pattern) || pattern == "." {
+		return fs.Glob(slowGlob{v, v}, pattern) // it knows what such patterns mean
+	}
+	if err := checkPattern(pattern); err != nil {
 		return nil, err
 	}
 	base, err := muster.CleanPath(v.root)
-	clean, err2 := muster.CleanPath("/" + pattern)
-	if pattern == "." {
-		return []string{"."}, nil
+	if err != nil {
+		return nil, nil
 	}
-	if err != nil || err2 != nil || clean != "/"+pattern {
-		return nil, nil // no name of io/fs looks like this
-	}
-	found, err := v.client.glob(v.ctx, base, clean)
+	found, err := v.client.glob(v.ctx, base, "/"+pattern)
 	if err != nil {
 		return nil, nil
 	}
@@ -95,6 +93,15 @@ func (v *view) Glob(pattern string) ([]string, error) {
 	}
 	return found, nil
 }
+
+// slowGlob is a view without its own Glob.
+type slowGlob struct {
+	fs.ReadDirFS
+	fs.StatFS
+}
+
+// Open is that of the view, which has it twice here.
+func (g slowGlob) Open(name string) (fs.File, error) { return g.ReadDirFS.Open(name) }
 
 func (v *view) stat(op, name string, call func(context.Context, string) (Info, error)) (fs.FileInfo, error) {
 	full, err := v.path(op, name)

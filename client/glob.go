@@ -13,10 +13,11 @@ import (
 
 // Glob returns the paths that match the pattern, whose components are as path.Match
 // has them, in lexical order within each directory. Directories that are missing or
-// closed to the caller are ignored, as in path/filepath. The pattern is absolute. It
-// takes one List call for each component with a wildcard.
+// closed to the caller are ignored, as in path/filepath; one that cannot be read for
+// another reason fails the call. The pattern is absolute. It takes one List call for
+// each component with a wildcard.
 func (c *Client) Glob(ctx context.Context, pattern string) ([]string, error) {
-	if _, err := path.Match(pattern, ""); err != nil {
+	if err := checkPattern(pattern); err != nil {
 		return nil, fmt.Errorf("glob %s: %w", pattern, err)
 	}
 	clean, err := muster.CleanPath(pattern)
@@ -28,6 +29,16 @@ func (c *Client) Glob(ctx context.Context, pattern string) ([]string, error) {
 		return nil, fmt.Errorf("glob %s: %w", pattern, err)
 	}
 	return found, nil
+}
+
+// checkPattern returns path.ErrBadPattern if one of the components is malformed.
+func checkPattern(pattern string) error {
+	for component := range strings.SplitSeq(pattern, "/") {
+		if _, err := path.Match(component, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // glob matches a clean pattern below a clean directory.
@@ -68,6 +79,11 @@ func (c *Client) matches(ctx context.Context, dirs []string, pattern string) ([]
 				found = append(found, b.Path(i))
 			}
 		}
+		for _, o := range b.Outcomes {
+			if err := globErr(o); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return found, nil
 }
@@ -80,10 +96,22 @@ func (c *Client) existing(ctx context.Context, paths []string) ([]string, error)
 			return nil, err
 		}
 		for _, o := range b.Outcomes {
+			if err := globErr(o); err != nil {
+				return nil, err
+			}
 			if o.Code == muster.OK {
 				found = append(found, o.Path)
 			}
 		}
 	}
 	return found, nil
+}
+
+// globErr returns the error of a path that may have matches which nobody can see.
+func globErr(o Outcome) error {
+	switch o.Code {
+	case muster.ErrNotFound, muster.ErrNotDirectory, muster.ErrPermission, muster.ErrLinkLoop:
+		return nil
+	}
+	return o.Err()
 }
