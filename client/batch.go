@@ -37,8 +37,32 @@ func (o Outcome) err(op string) error {
 	if o.Code == muster.OK {
 		return nil
 	}
-	text := strings.TrimPrefix(o.Message, strconv.Quote(o.Path)+": ") // a PathError has it already
-	return pathError(op, o.Path, &rpc.Error{Code: o.Code, Text: text})
+	return pathError(op, o.Path, &rpc.Error{Code: o.Code, Text: withoutPath(o.Message, o.Path)})
+}
+
+// withoutPath cuts off the path that a server's words begin with, since a PathError has
+// it already: quoted, or, if it is long, its two ends.
+func withoutPath(text, path string) string {
+	head, rest, ok := cutQuoted(text)
+	named := ok && head == path
+	if tail, after, long := cutQuoted(strings.TrimPrefix(rest, "...")); ok && long {
+		named = len(head)+len(tail) < len(path) && strings.HasPrefix(path, head) && strings.HasSuffix(path, tail)
+		rest = after
+	}
+	if words, ok := strings.CutPrefix(rest, ": "); ok && named {
+		return words
+	}
+	return text
+}
+
+// cutQuoted cuts a text in double quotes off the beginning of s.
+func cutQuoted(s string) (text, rest string, ok bool) {
+	quoted, err := strconv.QuotedPrefix(s)
+	if err != nil || quoted[0] != '"' {
+		return "", s, false
+	}
+	text, err = strconv.Unquote(quoted)
+	return text, s[len(quoted):], err == nil
 }
 
 // Len returns the number of rows.

@@ -134,6 +134,45 @@ func TestWhatAServerMustNotSendIsCorruptAndNothingPanics(t *testing.T) {
 	}
 }
 
+func TestMessagesOfNeitherRowsNorOutcomesAreNoBatches(t *testing.T) {
+	cursor := []byte("c")
+	l := &liar{schema: rows.SchemaVersion, list: []*pb.ListReply{
+		{Cursor: cursor}, {Frame: frame(0), Cursor: cursor}, {Cursor: cursor}, {Outcomes: []*pb.Outcome{ended(0, 1)}},
+		{Done: true, TotalRows: 1, TotalOutcomes: 1},
+	}}
+	c := dial(t, l.serve(t), client.Options{Attempts: 1})
+	batches := 0
+	for b, err := range c.List(t.Context(), slices.Values([]string{"/a"}), client.ListOptions{}) {
+		must(t, err)
+		if batches++; b.Len() == 0 && len(b.Outcomes) == 0 {
+			t.Error("an empty batch")
+		}
+	}
+	if batches != 2 {
+		t.Errorf("%d batches", batches)
+	}
+}
+
+func TestGlobFailsWhereMatchesMayBeHidden(t *testing.T) {
+	l := &liar{schema: rows.SchemaVersion}
+	c := dial(t, l.serve(t), client.Options{Attempts: 1})
+	for code := muster.ErrNotFound; code <= muster.ErrInternal; code++ {
+		l.list = []*pb.ListReply{{Outcomes: []*pb.Outcome{{Code: uint32(code)}}, Done: true, TotalOutcomes: 1}}
+		var want muster.Code
+		switch code {
+		default:
+			want = code
+		case muster.ErrNotFound, muster.ErrNotDirectory, muster.ErrPermission, muster.ErrLinkLoop:
+			want = muster.OK // as in path/filepath
+		}
+		for _, pattern := range []string{"/d", "/*"} {
+			if found, err := c.Glob(t.Context(), pattern); muster.CodeOf(err) != want || len(found) != 0 {
+				t.Errorf("glob %s where %v: %q, %v", pattern, code, found, err)
+			}
+		}
+	}
+}
+
 func TestAnswersThatFitNoRequestAreCorrupt(t *testing.T) {
 	l := &liar{schema: rows.SchemaVersion}
 	c := dial(t, l.serve(t), client.Options{Attempts: 1})

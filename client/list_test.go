@@ -326,6 +326,8 @@ func TestBadPathsFailAloneAndEachErrorTellsTheBound(t *testing.T) {
 					want := bad[o.Path]
 					if err := o.Err(); !errors.Is(err, fs.ErrInvalid) || !strings.Contains(o.Message, want) {
 						t.Errorf("path %.20q: %.200v, want word %q", o.Path, err, want)
+					} else if words := err.(*fs.PathError).Err.Error(); !strings.HasPrefix(words, muster.ErrInvalid.Error()) {
+						t.Errorf("path %.20q is told again: %.200s", o.Path, words)
 					}
 				}
 			}

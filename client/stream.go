@@ -63,11 +63,11 @@ func (l *listing) run(ctx context.Context, emit func(*Batch) bool) error {
 	if len(first) == 0 {
 		return ended(ctx)
 	}
-	for b := (backoff{}); ; {
+	for b := newBackoff(); ; {
 		progress, err := l.call(ctx, emit)
 		l.window.rethrow()
 		if progress {
-			b.attempts = 0
+			b = newBackoff()
 		}
 		if err == nil || !l.resumable() && ctx.Err() == nil {
 			return err
@@ -111,7 +111,7 @@ func (l *listing) call(ctx context.Context, emit func(*Batch) bool) (progress bo
 			return progress, err
 		}
 		progress = true
-		if !emit(b) {
+		if (b.Len() > 0 || len(b.Outcomes) > 0) && !emit(b) {
 			return progress, nil
 		}
 		if r.done {
