@@ -21,7 +21,8 @@ const (
 // directory found. A directory comes before what is in it, levels come in order as
 // long as no more than 65,536 directories wait, and the rows of one directory come one
 // after another. Links are not followed, but for root. A root that is a file gives its
-// own row. Outcomes are of the directories.
+// own row, without a name; so does a directory that has become one since it was found.
+// Outcomes are of the directories.
 //
 // It is the fast way through a tree; WalkDir is the one in lexical order. The columns
 // always include the kind. ListOptions.Own is not for it.

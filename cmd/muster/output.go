@@ -21,8 +21,8 @@ type row struct {
 	muster.Entry        // the name is empty for the own entry of a given path
 }
 
-// rowOf returns row i of a batch. Its strings share the batch's memory. Columns that
-// were not asked for are zero.
+// rowOf returns row i of a batch, which keeps nothing of the batch. Columns that were
+// not asked for are zero.
 func rowOf(b *client.Batch, i int) row {
 	return row{path: b.Path(i), Entry: b.Entry(i)}
 }

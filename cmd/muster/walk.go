@@ -98,6 +98,9 @@ func (w *walker) below(ctx context.Context, level []visit) (next []visit, err er
 	}
 	o := client.ListOptions{Columns: w.columns | rows.ColKind}
 	err = eachRow(w.client.List(ctx, paths, o), func(b *client.Batch, i int) error {
+		if b.Name(i) == "" {
+			return nil // the own entry of what was a directory when it was entered
+		}
 		dir := &level[b.PathIndex(i)]
 		v := visit{row: rowOf(b, i), root: dir.root, depth: dir.depth + 1, parent: dir.tag}
 		return w.come(&v, &next)
