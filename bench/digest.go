@@ -9,7 +9,8 @@ import (
 )
 
 // Digest says which rows an arm saw, in whatever order they came. Two arms saw the
-// same rows if their digests are equal. The zero value has seen none.
+// same rows if their digests are equal: all of rows.DefaultColumns counts. The zero value
+// has seen none.
 type Digest struct {
 	Rows int
 	sum  uint64
@@ -27,9 +28,10 @@ func (d *Digest) Add(b *client.Batch) error {
 	for i := range b.Len() {
 		d.row = b.AppendPath(d.row[:0], i)
 		d.row = append(append(append(d.row, 0), b.Owner(i)...), 0)
-		d.row = append(d.row, b.Group(i)...)
+		d.row = append(append(append(d.row, b.Group(i)...), 0), b.LinkTarget(i)...)
 		for _, n := range [...]uint64{
-			uint64(b.Kind(i)), uint64(b.Length(i)), uint64(b.MTime(i)), uint64(b.Mode(i)), b.InodeID(i),
+			uint64(b.Kind(i)), uint64(b.Length(i)), uint64(b.MTime(i)), uint64(b.ATime(i)), uint64(b.Mode(i)),
+			uint64(b.Replication(i)), uint64(b.BlockSize(i)), b.InodeID(i), uint64(b.Flags(i)),
 		} {
 			d.row = binary.LittleEndian.AppendUint64(d.row, n)
 		}

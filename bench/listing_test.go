@@ -156,16 +156,16 @@ func measure(b *testing.B, rows int, list func()) {
 }
 
 // seen returns what an arm sees.
-func seen(b *testing.B, c *client.Client, paths []string, list func(context.Context, *client.Client, []string, func(*client.Batch)) error) Digest {
+func seen(tb testing.TB, c *client.Client, paths []string, list func(context.Context, *client.Client, []string, func(*client.Batch)) error) Digest {
 	var d Digest
 	var failed error
-	err := list(b.Context(), c, paths, func(batch *client.Batch) {
+	err := list(tb.Context(), c, paths, func(batch *client.Batch) {
 		if err := d.Add(batch); err != nil && failed == nil {
 			failed = err
 		}
 	})
 	if err != nil || failed != nil {
-		b.Fatal(err, failed)
+		tb.Fatal(err, failed)
 	}
 	return d
 }

@@ -22,6 +22,7 @@ func BenchmarkCreate(b *testing.B) {
 			if err := c.MkdirAll(b.Context(), "/d", 0o755); err != nil {
 				b.Fatal(err)
 			}
+			b.ResetTimer()
 			var last atomic.Int64
 			var running sync.WaitGroup
 			for range clients {
