@@ -3,7 +3,9 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -280,6 +282,36 @@ func TestDialOfNothingFailsAtOnceAndNamesTheAddress(t *testing.T) {
 	_, err := client.Dial(t.Context(), addr, client.Options{User: "root"})
 	if !errors.Is(err, muster.ErrUnavailable) || !strings.Contains(err.Error(), addr) {
 		t.Fatalf("got %v", err)
+	}
+}
+
+func TestDialOfWhatIsNoServerFailsAndNamesTheAddress(t *testing.T) {
+	for name, answer := range map[string]string{
+		"silence":    "",
+		"a web page": "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"noise":      strings.Repeat("\x00\xff\x17", 5000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lis, err := net.Listen("tcp", "127.0.0.1:0")
+			must(t, err)
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				conn, err := lis.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				_, _ = io.WriteString(conn, answer)
+				_, _ = io.Copy(io.Discard, conn) // until the client goes
+			}()
+			_, err = client.Dial(t.Context(), lis.Addr().String(), client.Options{DialTimeout: 200 * time.Millisecond})
+			if !errors.Is(err, muster.ErrUnavailable) || !strings.Contains(err.Error(), lis.Addr().String()) {
+				t.Errorf("got %v", err)
+			}
+			_ = lis.Close()
+			<-served
+		})
 	}
 }
 

@@ -29,7 +29,8 @@ type Options struct {
 	// further calls wait. 0: 64.
 	Connections int
 
-	// DialTimeout bounds the making of one connection. 0: 10 s.
+	// DialTimeout bounds the making of one connection, and Dial's wait for the server's
+	// answer. 0: 10 s.
 	DialTimeout time.Duration
 
 	// Attempts bounds how often a reading call is tried while it makes no progress
@@ -137,11 +138,15 @@ func newLink(addr string, o Options) *link {
 
 // handshake makes sure that both sides speak of the same rows.
 func (c *Client) handshake(ctx context.Context) error {
-	caps, err := c.capabilities(c.context(ctx))
-	if ctx.Err() != nil {
+	timed, cancel := context.WithTimeout(ctx, c.options.DialTimeout)
+	defer cancel()
+	caps, err := c.capabilities(c.context(timed))
+	switch {
+	case ctx.Err() != nil:
 		return ended(ctx)
-	}
-	if err != nil {
+	case err != nil && overdue(timed):
+		return fmt.Errorf("%w: no answer for %v; is this a Muster server?", muster.ErrUnavailable, c.options.DialTimeout)
+	case err != nil:
 		return err
 	}
 	if caps.RowSchema != rows.SchemaVersion {
