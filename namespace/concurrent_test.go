@@ -21,7 +21,7 @@ const (
 	busyDirs    = 4
 	stableNames = 30
 	busyWriters = 8
-	busyRounds  = 40
+	busyRounds  = 25
 	busyReaders = 3
 )
 

@@ -57,7 +57,7 @@ type crashing struct {
 // is there whole or not at all, no txid that was named is lost, a repeated id gets its first
 // result, the store is consistent, and life goes on.
 func TestCrashesLoseNothingAcknowledged(t *testing.T) {
-	overSeeds(t, 60, func(t *testing.T, rng *rand.Rand, _ int) {
+	overSeeds(t, 30, func(t *testing.T, rng *rand.Rand) {
 		c := &crashing{t: t, rng: rng, gen: generator{pick: rng.IntN, ids: true}, mem: vfs.NewStrictMem(), disk: &badDisk{}}
 		c.disk.repair()
 		c.model = newModel(t, namespace.Options{FS: errorfs.Wrap(c.mem, c.disk), ReclaimStep: 2, MemTableBytes: 64 << 10})
@@ -162,7 +162,7 @@ func (c *crashing) settle(r namespace.Request, recovered uint64) {
 // TestCrashWhileManyWriteLosesNothingAcknowledged stops the machine in the middle of group
 // commits, background work and reads.
 func TestCrashWhileManyWriteLosesNothingAcknowledged(t *testing.T) {
-	overSeeds(t, 12, func(t *testing.T, rng *rand.Rand, _ int) {
+	overSeeds(t, 12, func(t *testing.T, rng *rand.Rand) {
 		c := newCrowd(t, rng.Int64N(200))
 		var all errgroup.Group
 		for w := range crowdWriters {

@@ -40,10 +40,14 @@ var boss = people[0]
 
 // seedVariable names the environment variable that sets where the seeds of the random tests
 // begin. A test that fails says which seed it was.
-const seedVariable = "MUSTER_SEED"
+const seedVariable = "TEST_SEED"
 
-// overSeeds runs a test for n seeds, which begin at a random number unless told otherwise.
-func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand, i int)) {
+// overSeeds runs a test for n seeds, which begin at a random number unless told otherwise; a
+// sixth of that with -short, which suits the race detector.
+func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand)) {
+	if testing.Short() {
+		n /= 6
+	}
 	first := rand.Uint64N(1 << 32)
 	if text := os.Getenv(seedVariable); text != "" {
 		var err error
@@ -54,7 +58,7 @@ func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand, i in
 	for i := range n {
 		seed := first + uint64(i)
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			test(t, rand.New(rand.NewPCG(seed, 0)), i)
+			test(t, rand.New(rand.NewPCG(seed, 0)))
 		})
 		if !ok {
 			t.Fatalf("begin with this one by %s=%d", seedVariable, seed)
@@ -66,7 +70,7 @@ func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand, i in
 // restarts and repeated request ids in between, to the tree and to the oracle, and compares
 // every answer, and the whole tree after every step.
 func TestRandomCommandsAgreeWithTheOracle(t *testing.T) {
-	overSeeds(t, 60, func(t *testing.T, rng *rand.Rand, _ int) {
+	overSeeds(t, 60, func(t *testing.T, rng *rand.Rand) {
 		m := newModel(t, namespace.Options{FS: vfs.NewStrictMem(), ReclaimStep: 2})
 		defer func() { m.tree.Close() }()
 		g := generator{pick: rng.IntN}
