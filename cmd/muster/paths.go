@@ -36,7 +36,7 @@ type pathArgs struct {
 	stdin io.Reader
 	zero  bool // NUL ends a path
 
-	err error // of reading standard input; set by the sequence that all returned
+	err error // of reading standard input, or why it ended early; set by the sequence that all returned
 }
 
 // inputFlag adds -0 to a verb that reads paths from standard input.
@@ -117,6 +117,7 @@ func (p *pathArgs) input(ctx context.Context, yield func(string) bool) bool {
 				return false
 			}
 		case <-ctx.Done():
+			p.err = ctx.Err() // those that came are not all
 			return false
 		}
 	}

@@ -114,6 +114,9 @@ func TestSilentStandardInputDoesNotHoldUpAnInterrupt(t *testing.T) {
 	if ctx.Err() == nil {
 		t.Error("ended before it was interrupted")
 	}
+	if !errors.Is(p.err, context.Canceled) {
+		t.Errorf("the error is %v, as if these paths were all", p.err)
+	}
 }
 
 func TestPathsComeBeforeStandardInputEnds(t *testing.T) {

@@ -17,23 +17,33 @@ func TestInterruptEndsARunThatWaitsForInput(t *testing.T) {
 	signal.Notify(signals, os.Interrupt)
 	defer signal.Stop(signals)
 
-	in, typing := io.Pipe()
-	var stdout, stderr bytes.Buffer
-	code := make(chan int)
-	go func() { code <- run([]string{"mkdir", "-"}, in, &stdout, &stderr) }()
-	if _, err := io.WriteString(typing, "/a\n"); err != nil { // returns when it was read
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-code; got != exitInterrupted {
-		t.Errorf("exit code %d, want %d; %s", got, exitInterrupted, &stderr)
-	}
-	if stdout.Len()+stderr.Len() > 0 {
-		t.Errorf("it printed %s%s", &stdout, &stderr)
-	}
-	if err := typing.Close(); err != nil {
-		t.Error(err)
+	for _, args := range [][]string{
+		{"mkdir", "-"}, {"ls", "-"}, {"ls", "-1", "-"}, {"find", "-"}, {"du", "-"}, {"count", "-"}, {"tree", "-"},
+		{"stat", "-"}, {"stat", "-L", "-"},
+	} {
+		in, typing := io.Pipe()
+		var stdout, stderr bytes.Buffer
+		code := make(chan int)
+		go func() { code <- run(args, in, &stdout, &stderr) }()
+		line := "/\n"
+		if args[0] == "mkdir" {
+			line = "/a\n"
+		}
+		if _, err := io.WriteString(typing, line); err != nil { // returns when it was read
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-code; got != exitInterrupted {
+			t.Errorf("%v: exit code %d, want %d; %s", args, got, exitInterrupted, &stderr)
+		}
+		if args[0] == "mkdir" && stdout.Len() > 0 || stderr.Len() > 0 {
+			t.Errorf("%v: it printed %s%s", args, &stdout, &stderr)
+		}
+		<-signals // or the next run may be hit by it
+		if err := typing.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
