@@ -4,9 +4,38 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc/pb"
 )
+
+// batchCommands is the number of ApplyRequest's field of commands.
+const batchCommands protowire.Number = 3
+
+// checkBatch refuses with muster.ErrLimit an encoded ApplyRequest that is past the
+// bounds of a batch, before it is decoded: two bytes make an empty command, whose message
+// takes thirty times as many.
+func checkBatch(b []byte) error {
+	if len(b) > muster.MaxBatchBytes {
+		return fmt.Errorf("%w: a batch of %d bytes, at most %d", muster.ErrLimit, len(b), muster.MaxBatchBytes)
+	}
+	commands := 0
+	for len(b) > 0 {
+		field, _, n := protowire.ConsumeField(b)
+		if n < 0 {
+			return nil // decoding tells what is wrong
+		}
+		if field == batchCommands {
+			commands++
+		}
+		b = b[n:]
+	}
+	if commands > muster.MaxBatchCommands {
+		return fmt.Errorf("%w: a batch of %d commands, at most %d", muster.ErrLimit, commands, muster.MaxBatchCommands)
+	}
+	return nil
+}
 
 // CommandToPB returns the message of a command. It refuses with muster.ErrInvalid a
 // type that is none of package muster's commands.

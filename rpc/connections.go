@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -94,6 +95,10 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	case ctx.Err() != nil:
 		return nil, contextError(ctx)
 	default:
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // without the address, which is named already
+		}
 		return nil, broken("no connection to %s: %v", p.address, err)
 	}
 	o := managerOptions()

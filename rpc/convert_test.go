@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"net"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -189,8 +191,9 @@ func TestValuesCrossTheWire(t *testing.T) {
 	}
 }
 
-// Whatever bytes come, reading a command gives one that can be sent again, or an error.
-func FuzzCommandFromPB(f *testing.F) {
+// Whatever bytes come, reading a batch gives commands that can be sent again, or an error.
+func FuzzApplyRequest(f *testing.F) {
+	batch := new(pb.ApplyRequest)
 	for _, c := range []muster.Command{
 		muster.Mkdir{Path: "/a", Mode: 0o755, MTime: ptr(int64(1))},
 		muster.Create{Path: "/f", Replication: muster.Replicated(1), Blocks: []muster.Block{{Container: 1}}},
@@ -201,30 +204,73 @@ func FuzzCommandFromPB(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
+		batch.Commands = append(batch.Commands, m)
+		for _, r := range []*pb.ApplyRequest{{Commands: []*pb.Command{m}}, batch} {
+			b, err := proto.Marshal(r)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b)
 		}
-		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m := new(pb.Command)
-		if (decoding{pbEncoding{}, muster.ErrInvalid}).Unmarshal(b, m) != nil {
+		r := new(pb.ApplyRequest)
+		if err := (decoding{pbEncoding{}, muster.ErrInvalid}).Unmarshal(b, r); err != nil {
+			if code := muster.CodeOf(err); code != muster.ErrInvalid && code != muster.ErrLimit {
+				t.Fatalf("got %v", err)
+			}
 			return
 		}
-		c, err := CommandFromPB(m)
-		if err != nil {
-			wantCode(t, err, muster.ErrInvalid)
-			return
+		if n := len(r.Commands); n > muster.MaxBatchCommands {
+			t.Fatalf("%d commands", n)
 		}
-		back, err := CommandToPB(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again, err := CommandFromPB(back); err != nil || !reflect.DeepEqual(again, c) {
-			t.Fatalf("%+v became %+v, %v", c, again, err)
+		for _, m := range r.Commands {
+			c, err := CommandFromPB(m)
+			if err != nil {
+				wantCode(t, err, muster.ErrInvalid)
+				continue
+			}
+			back, err := CommandToPB(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := CommandFromPB(back); err != nil || !reflect.DeepEqual(again, c) {
+				t.Fatalf("%+v became %+v, %v", c, again, err)
+			}
 		}
 	})
+}
+
+// A batch past its bounds is refused before it takes memory, whatever it is made of.
+func TestBatchesAreBoundedBeforeTheyAreDecoded(t *testing.T) {
+	repeat := func(n int, command string) []byte { return bytes.Repeat([]byte(command), n) }
+	damaged := append(repeat(3, "\x1a\x00"), 0x1a, 0x7f)
+	for name, c := range map[string]struct {
+		sent []byte
+		code muster.Code
+		says string
+	}{
+		"as many as may be":      {repeat(muster.MaxBatchCommands, "\x1a\x00"), muster.OK, ""},
+		"one command more":       {repeat(muster.MaxBatchCommands+1, "\x1a\x00"), muster.ErrLimit, "10001 commands, at most 10000"},
+		"empty commands":         {repeat(muster.MaxBatchBytes/2, "\x1a\x00"), muster.ErrLimit, "524288 commands, at most 10000"},
+		"a message full of them": {repeat(MaxMessage/2, "\x1a\x00"), muster.ErrLimit, "4194304 bytes, at most 1048576"},
+		"empty deletes":          {repeat(muster.MaxBatchBytes/4, "\x1a\x02\x2a\x00"), muster.ErrLimit, "262144 commands, at most 10000"},
+		"damaged":                {damaged, muster.ErrInvalid, "decode"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := decoding{pbEncoding{}, muster.ErrInvalid}.Unmarshal(c.sent, new(pb.ApplyRequest))
+		runtime.ReadMemStats(&after)
+		if muster.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; err != nil && took > 64<<10 {
+			t.Errorf("%s: refusing %d bytes took %d bytes of memory", name, len(c.sent), took)
+		}
+	}
+	if field := new(pb.ApplyRequest).ProtoReflect().Descriptor().Fields().ByName("commands"); field.Number() != batchCommands {
+		t.Errorf("the field of commands is %d", field.Number())
+	}
 }
 
 // pbEncoding is the generated code's.

@@ -8,6 +8,7 @@ import (
 	"storj.io/drpc/drpcenc"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // MaxMessage is the most bytes that one message may have, either way. Whoever receives
@@ -62,7 +63,7 @@ func SendRaw(stream drpc.Stream, b []byte) error {
 type raw []byte
 
 // rawEncoding is the encoding of *raw. Its MarshalAppend lends the message's own bytes:
-// the streams that it is used on do not keep buffers (see streamOptions).
+// the streams that it is used on do not keep buffers (see managerOptions).
 type rawEncoding struct{}
 
 func (rawEncoding) Marshal(msg drpc.Message) ([]byte, error) { return *msg.(*raw), nil }
@@ -90,6 +91,11 @@ func (d decoding) Unmarshal(buf []byte, msg drpc.Message) (err error) {
 			err = fmt.Errorf("%w: decode message: panic: %v", d.code, p)
 		}
 	}()
+	if _, ok := msg.(*pb.ApplyRequest); ok {
+		if err := checkBatch(buf); err != nil {
+			return err
+		}
+	}
 	if err := d.Encoding.Unmarshal(buf, msg); err != nil {
 		return fmt.Errorf("%w: decode message: %v", d.code, err)
 	}

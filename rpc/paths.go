@@ -16,7 +16,7 @@ const (
 	ChunkPaths    = 256
 	ChunkBytes    = 64 << 10
 	MaxChunkBytes = 1 << 20
-	MaxPageBytes  = 16 << 20
+	MaxPageBytes  = 8 << 20 // 1,000 paths of muster.MaxPathBytes
 )
 
 // AppendPath packs path after prev, the path packed before it ("" for the first):

@@ -227,8 +227,8 @@ func TestNoServerIsRetryable(t *testing.T) {
 	_ = lis.Close()
 	_, err = client(newPool(t, addr, PoolOptions{})).Lstat(as(t.Context(), "u"), &pb.PathRequest{})
 	wantCode(t, err, muster.ErrUnavailable)
-	if !Retryable(err) || !strings.Contains(err.Error(), addr) {
-		t.Errorf("got %v, retryable %v", err, Retryable(err))
+	if !Retryable(err) || strings.Count(err.Error(), addr) != 1 || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("got %v, retryable %v; want the address once and the reason", err, Retryable(err))
 	}
 }
 
