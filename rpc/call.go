@@ -27,6 +27,13 @@ const (
 	maxGroups         = 1024
 )
 
+// The bounds of a call's metadata, which is kept until the call ends. The longest identity
+// takes half of the bytes.
+const (
+	maxMetadata      = 64 // pairs of key and value
+	maxMetadataBytes = 512 << 10
+)
+
 // maxTimeout is what a longer timeout becomes; a deadline of a month is none.
 const maxTimeout = 30 * 24 * time.Hour
 
@@ -73,6 +80,21 @@ func callMetadata(ctx context.Context) ([]byte, error) {
 	ms := strconv.FormatInt(int64((left+time.Millisecond-1)/time.Millisecond), 10)
 	own := append(make([]byte, 0, len(md)+64), md...)
 	return drpcmetadata.Encode(own, map[string]string{keyTimeout: ms})
+}
+
+// checkMetadata refuses metadata past its bounds.
+func checkMetadata(md map[string]string) error {
+	if len(md) > maxMetadata {
+		return fmt.Errorf("%w: metadata of %d keys before a call, at most %d", muster.ErrLimit, len(md), maxMetadata)
+	}
+	bytes := 0
+	for key, value := range md {
+		bytes += len(key) + len(value)
+	}
+	if bytes > maxMetadataBytes {
+		return fmt.Errorf("%w: metadata of %d bytes before a call, at most %d", muster.ErrLimit, bytes, maxMetadataBytes)
+	}
+	return nil
 }
 
 // callTimeout reads the time that the caller gives the call; 0 is no bound.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -74,6 +75,39 @@ func TestRequestOf5MiBFromACarelessClient(t *testing.T) {
 	}
 	<-careless.Closed()
 	check(t, p)
+}
+
+// A call keeps its metadata as long as it takes, so what nobody reads is refused.
+func TestMetadataIsBounded(t *testing.T) {
+	_, addr := startServer(t, &service{}, ServerOptions{})
+	keys := func(n, size int) map[string]string {
+		md := map[string]string{keyUser: "u"}
+		for i := range n - 1 {
+			md[fmt.Sprint("key ", i)] = strings.Repeat("x", size)
+		}
+		return md
+	}
+	for name, c := range map[string]struct {
+		sent map[string]string
+		code muster.Code
+		says string
+	}{
+		"as many as may be": {keys(maxMetadata, 100), muster.OK, ""},
+		"one key more":      {keys(maxMetadata+1, 0), muster.ErrLimit, "metadata of 65 keys before a call, at most 64"},
+		"very many keys":    {keys(100_000, 0), muster.ErrLimit, "metadata of 100000 keys"},
+		"a long value":      {keys(2, maxMetadataBytes), muster.ErrLimit, "at most 524288"},
+	} {
+		nc, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := drpcconn.New(drpcmigrate.NewHeaderConn(nc, preface))
+		defer func() { _ = conn.Close() }()
+		_, err = pb.NewDRPCNamespaceClient(conn).Lstat(drpcmetadata.AddPairs(t.Context(), c.sent), &pb.PathRequest{})
+		if err = FromWire(err); muster.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
 }
 
 func TestSilentConnectionsAreTimedOut(t *testing.T) {

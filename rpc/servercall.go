@@ -71,6 +71,9 @@ func (c *call) run() (err error) {
 		return fmt.Errorf("%w: the server has no call %.100q; it may be older than the client", muster.ErrInvalid, c.name)
 	}
 	md, _ := drpcmetadata.Get(c.ctx)
+	if err := checkMetadata(md); err != nil {
+		return err
+	}
 	if c.caller, err = authenticate(md); err != nil {
 		return err
 	}
