@@ -74,17 +74,17 @@ func writeFormat(files vfs.FS, dir string) error {
 	return nil
 }
 
-// makeDirs makes a folder and its parents, durably. That of a folder that exists is synced
+// makeDirs makes a folder of this mode and its parents, durably. That of a folder that exists is synced
 // too: whoever made it may not have.
-func makeDirs(files vfs.FS, dir string) error {
+func makeDirs(files vfs.FS, dir string, mode fs.FileMode) error {
 	parent := files.PathDir(dir)
 	_, err := files.Stat(dir)
 	made := errors.Is(err, fs.ErrNotExist) && parent != dir
 	if made {
-		if err := makeDirs(files, parent); err != nil {
+		if err := makeDirs(files, parent, 0o755); err != nil {
 			return err
 		}
-		err = files.MkdirAll(dir, 0o755)
+		err = files.MkdirAll(dir, mode)
 	}
 	if err == nil {
 		err = syncDir(files, parent)

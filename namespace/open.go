@@ -43,7 +43,8 @@ func open(dir string, o Options) (*Tree, error) {
 	}
 	store := o.FS.PathJoin(dir, storeDir)
 	if !exists {
-		if err := makeDirs(o.FS, store); err != nil {
+		const private = 0o700 // the files have all names and owners, past all permissions
+		if err := makeDirs(o.FS, store, private); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -110,6 +112,20 @@ func TestFormatsThatAreNotOursAreRefusedUntouched(t *testing.T) {
 		if after := files(t, fs, "tree"); !maps.Equal(after, all) {
 			t.Errorf("%.30q: the folder changed", text)
 		}
+	}
+}
+
+// TestTheStoreIsPrivate: other users of the machine do not read it past all permissions.
+func TestTheStoreIsPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "too")
+	tree, err := Open(dir, Options{Superuser: "root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tree.Close() }()
+	info, err := os.Stat(filepath.Join(dir, storeDir))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the store's folder is %v, %v", info.Mode(), err)
 	}
 }
 

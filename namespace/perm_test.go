@@ -209,3 +209,19 @@ func TestTheRootIsTheSuperusers(t *testing.T) {
 		t.Error("superusers")
 	}
 }
+
+// TestOwnersAreNamesOfOneLine: they are printed in listings and logs.
+func TestOwnersAreNamesOfOneLine(t *testing.T) {
+	tree := openMem(t, Options{})
+	mustApply(t, tree, muster.Create{Path: "/f"})
+	for _, name := range []string{"", "a\nb", "a\x00", "\x1b[31m", "a\u0085", "\xff", strings.Repeat("n", 256)} {
+		for _, c := range []muster.Command{muster.SetAttr{Path: "/f", Owner: &name}, muster.SetAttr{Path: "/f", Group: &name}} {
+			if _, err := tryApply(t, tree, c); !errors.Is(err, muster.ErrInvalid) {
+				t.Errorf("%T of name %q: %v", c, name, err)
+			}
+		}
+	}
+	for _, name := range []string{"domain users", "\u00fc", "1000", strings.Repeat("n", 255)} {
+		mustApply(t, tree, muster.SetAttr{Path: "/f", Owner: &name, Group: &name})
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/muster-fs/muster"
@@ -204,6 +206,8 @@ func checkOwner(what, s string) error {
 		return fmt.Errorf("%w: %s %.64q has %d bytes; from 1 to %d", muster.ErrInvalid, what, s, len(s), maxOwner)
 	case !utf8.ValidString(s):
 		return fmt.Errorf("%w: %s %q is not valid UTF-8", muster.ErrInvalid, what, s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%w: %s %q has a control character", muster.ErrInvalid, what, s)
 	}
 	return nil
 }
