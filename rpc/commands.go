@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -38,8 +39,11 @@ func checkBatch(b []byte) error {
 }
 
 // CommandToPB returns the message of a command. It refuses with muster.ErrInvalid a
-// type that is none of package muster's commands.
+// type that is none of package muster's commands, and owners that are not valid UTF-8.
 func CommandToPB(c muster.Command) (*pb.Command, error) {
+	if owner, group := ownersOf(c); !utf8.ValidString(owner) || !utf8.ValidString(group) {
+		return nil, fmt.Errorf("%w: owner %q, group %q: not valid UTF-8", muster.ErrInvalid, owner, group)
+	}
 	switch c := c.(type) {
 	case muster.Mkdir:
 		return &pb.Command{Command: &pb.Command_Mkdir{Mkdir: &pb.Mkdir{
@@ -67,6 +71,26 @@ func CommandToPB(c muster.Command) (*pb.Command, error) {
 		return &pb.Command{Command: &pb.Command_SetAttr{SetAttr: setAttrToPB(c)}}, nil
 	}
 	return nil, fmt.Errorf("%w: unknown command type %T", muster.ErrInvalid, c)
+}
+
+// ownersOf returns the names of a command that travel as text.
+func ownersOf(c muster.Command) (owner, group string) {
+	switch c := c.(type) {
+	case muster.Mkdir:
+		return c.Owner, c.Group
+	case muster.Create:
+		return c.Owner, c.Group
+	case muster.Symlink:
+		return c.Owner, c.Group
+	case muster.SetAttr:
+		if c.Owner != nil {
+			owner = *c.Owner
+		}
+		if c.Group != nil {
+			group = *c.Group
+		}
+	}
+	return owner, group
 }
 
 func setAttrToPB(c muster.SetAttr) *pb.SetAttr {

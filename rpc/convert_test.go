@@ -143,9 +143,15 @@ func TestStrangeValuesAreNamed(t *testing.T) {
 			t.Errorf("%v does not say %q", c.err, c.says)
 		}
 	}
-	_, err := CommandToPB(strangeCommand{})
-	wantCode(t, err, muster.ErrInvalid)
-	_, err = RequestIDFromPB(make([]byte, 15), 1)
+	for _, c := range []muster.Command{
+		strangeCommand{},
+		muster.Mkdir{Owner: "\xff"}, muster.Create{Group: "\xff"}, muster.Symlink{Owner: "\xff"},
+		muster.SetAttr{Owner: ptr("\xff")}, muster.SetAttr{Group: ptr("\xff")},
+	} {
+		_, err := CommandToPB(c)
+		wantCode(t, err, muster.ErrInvalid)
+	}
+	_, err := RequestIDFromPB(make([]byte, 15), 1)
 	wantCode(t, err, muster.ErrInvalid)
 }
 
