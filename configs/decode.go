@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"reflect"
 	"strconv"
@@ -32,6 +33,9 @@ func decodeValue(from, to reflect.Type, data any) (any, error) {
 		}
 		value := reflect.New(to)
 		err := value.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+		if err != nil && to == reflect.TypeFor[slog.Level]() {
+			err = fmt.Errorf("%q is no level; it must be debug, info, warn or error", text)
+		}
 		return value.Elem().Interface(), err
 	case to.Kind() == reflect.Int:
 		return wholeNumber(data)

@@ -176,7 +176,7 @@ func TestBadFilesAreRefusedNamingKeyAndRemedy(t *testing.T) {
 		"mode not octal":       {"client: {umask: '9'}", `client.umask: "9" is no octal mode`},
 		"number for text":      {"client: {user: 12}", "client.user: 12 must be text, in quotes"},
 		"number in a list":     {"client: {user: a, groups: [b, 12]}", "client.groups[1]: 12 must be text, in quotes"},
-		"log level":            {"log: {level: loud}", "log.level: "},
+		"log level":            {"log: {level: loud}", `log.level: "loud" is no level; it must be debug, info, warn or error`},
 		"log format":           {"log: {format: xml}", `log.format: "xml" is unknown; it must be one of [text json]`},
 		"too small":            {"listing: {limit: 0}", "listing.limit: 0 is out of range; it must be 1 to 10000"},
 		"too large":            {"listing: {page_size: 1MiB}", "listing.page_size: 1MiB is out of range; it must be 1KiB to 512KiB"},
