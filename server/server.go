@@ -146,7 +146,6 @@ func (s *Server) run() {
 	select {
 	case ctx = <-s.stopping:
 	case s.err = <-s.fatal:
-		s.err = fmt.Errorf("the store failed: %w", s.err)
 	case s.err = <-served:
 		served <- nil
 	}
