@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/vfs/errorfs"
 
 	"github.com/muster-fs/muster"
 )
@@ -370,5 +371,39 @@ func TestCallersInTheQueueShareASync(t *testing.T) {
 	after := tree.Stats()
 	if after.Syncs-before.Syncs != 1 || after.Commits-before.Commits != callers-2 || after.Refusals-before.Refusals != 2 || after.Txid-before.Txid != callers-2 {
 		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
+
+// TestNothingIsAnsweredAfterAFailure: what reached the store's memory and may not have reached the
+// disk answers nobody, be it a repeat, a refusal, or a command that finds all done.
+func TestNothingIsAnsweredAfterAFailure(t *testing.T) {
+	disk := &failAt{}
+	disk.left.Store(1 << 40)
+	tree, err := Open("tree", Options{FS: errorfs.Wrap(vfs.NewMem(), disk), Superuser: "root", idle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := Request{ID: muster.RequestID{Sequence: 1}, Caller: root, Commands: []muster.Command{muster.Mkdir{Path: "/d"}}}
+	disk.left.Store(0)
+	if _, err := tree.Apply(t.Context(), lost); !errors.Is(err, muster.ErrUnavailable) {
+		t.Fatalf("with a failing log: %v", err)
+	}
+	<-tree.committer.stopped
+	for what, r := range map[string]Request{
+		"a repeat":     lost,
+		"a refusal":    {Caller: root, Commands: []muster.Command{muster.Mkdir{Path: "/d"}}},
+		"all is there": {Caller: root, Commands: []muster.Command{muster.Mkdir{Path: "/d", Parents: true}}},
+	} {
+		c := &call{ctx: t.Context(), request: r, done: make(chan struct{})}
+		if err := c.check(); err != nil {
+			t.Fatal(err)
+		}
+		tree.committer.commit([]*call{c}) // as if it had been in the queue already
+		if !errors.Is(c.err, muster.ErrUnavailable) || c.applied.Txid != 0 {
+			t.Errorf("%s: %+v, %v", what, c.applied, c.err)
+		}
+	}
+	if err := tree.Close(); !errors.Is(err, muster.ErrUnavailable) {
+		t.Errorf("close: %v", err)
 	}
 }

@@ -163,18 +163,21 @@ func (c *committer) gather(first *call) []*call {
 
 // commit applies a group and answers it, in this order: into the store, a snapshot of that,
 // the wait for the disk, the new view, the answers. Refusals wait for the disk as well, since
-// they may be based on what the group applied.
+// they may be based on what the group applied. Once the tree has failed, nothing that was read
+// is an answer: a group before this one may have been applied and be lost.
 func (c *committer) commit(group []*call) {
 	tx := c.tree.newTxn(c.meta)
 	for _, call := range group {
 		c.apply(tx, call)
 	}
 	c.tree.counters.gets.Add(tx.gets)
-	if tx.changed(&c.meta) {
-		if err := c.write(tx); err != nil {
-			for _, call := range group {
-				call.applied, call.err = muster.Applied{}, err
-			}
+	err := c.tree.fs.failure()
+	if err == nil && tx.changed(&c.meta) {
+		err = c.write(tx)
+	}
+	if err != nil {
+		for _, call := range group {
+			call.applied, call.err = muster.Applied{}, err
 		}
 	}
 	for _, call := range group {

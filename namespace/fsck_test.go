@@ -181,3 +181,31 @@ func TestResultsExpireStepByStep(t *testing.T) {
 		check(t, tree)
 	}
 }
+
+// TestBackgroundWorkEndsAtDamage, instead of trying it again and again.
+func TestBackgroundWorkEndsAtDamage(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, tree *Tree, dir uint64){
+		"a queue entry that does not decode": func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendIDKey(nil, tagQueue, dir), []byte{9}) },
+		"a queue that lost its entry":        func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendIDKey(nil, tagQueue, dir), nil) },
+		"a record that does not decode":      func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendIDKey(nil, tagRecord, dir), []byte{9}) },
+		"a child that does not decode":       func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendRowKey(nil, dir, "x"), []byte{9}) },
+		"a child without its record":         func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendIDKey(nil, tagRecord, dir+1), nil) },
+		"an expiry that does not decode":     func(t *testing.T, tree *Tree, _ uint64) { poke(t, tree, appendIDKey(nil, tagExpiry, 1), []byte{9}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, _ := openIdle(t, Options{RequestMax: 1})
+			var dir uint64
+			for i, cmd := range []muster.Command{muster.Mkdir{Path: "/gone/x", Parents: true}, muster.Mkdir{Path: "/gone", Parents: true}, muster.Delete{Path: "/gone", Recursive: true}} {
+				a, err := tree.Apply(t.Context(), Request{ID: muster.RequestID{Sequence: uint64(i + 1)}, Caller: root, Commands: []muster.Command{cmd}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				dir = a.IDs[0]
+			}
+			damage(t, tree, dir)
+			tree.janitor.wake(&tree.committer.meta)
+			tree.janitor.run(t.Context()) // returns
+			mustApply(t, tree, muster.Mkdir{Path: "/fine"})
+		})
+	}
+}

@@ -169,7 +169,11 @@ func (j *janitor) plan(v *View) (*reclaim, error) {
 			j.after = id
 		}
 	}
-	return p, errors.Join(err, storeError(queue.Error()), rows.close())
+	err = errors.Join(err, storeError(queue.Error()), rows.close())
+	if err == nil && len(p.finished)+len(p.progress) == 0 {
+		err = corrupt("%d directories are detached, and none is queued for reclaim", v.meta.detached)
+	}
+	return p, err
 }
 
 // directory plans for one directory, within a budget of entries. It returns what is left.
