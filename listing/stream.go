@@ -17,6 +17,9 @@ const (
 	messageBytes = 256 << 10
 )
 
+// backlogBytes bounds the paths of a stream that wait, beside their number.
+const backlogBytes = 1 << 20
+
 // Stream lists any number of paths, page after page, and sends what it gathered: little
 // at first, so that the first rows come early, then up to about 4,096 rows or 256 KiB,
 // and whenever no path is waiting; always under 1 MiB. The last message is Done.
@@ -25,7 +28,7 @@ const (
 // Stream's from then on. It is called from one other goroutine, which has ended when
 // Stream returns: so next must return soon after its context ends. That happens when
 // Stream fails, and context.Cause then tells why.
-// No more than Config.MaxPaths paths and two chunks wait at any time.
+// No more than Config.MaxPaths paths, or 1 MiB of them, and two chunks wait at any time.
 //
 // send sends a message, which is valid until send returns.
 //
@@ -46,17 +49,11 @@ func (l *Lister) Stream(ctx context.Context, caller *muster.Identity, o Options,
 		return err
 	}
 	if o.Consistency == muster.ConsistencySnapshot {
-		view, err := l.tree.View()
-		if err != nil {
+		var giveBack func()
+		if ctx, giveBack, err = s.keepView(ctx); err != nil {
 			return err
 		}
-		defer view.Release()
-		s.view = view
-		age := l.config.SnapshotAge
-		tooOld := fmt.Errorf("%w: the snapshot of this stream is older than %v; list fewer paths in a call, or with page consistency", muster.ErrLimit, age)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, age, tooOld)
-		defer cancel()
+		defer giveBack()
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	s.feed = startFeed(ctx, next)
@@ -71,18 +68,40 @@ type stream struct {
 	collector *collector
 	feed      *feed
 	send      func(*Message) error
-	view      *namespace.View // of a snapshot stream; nil: a view per page
+	view      chan *namespace.View // of a snapshot stream, while no page reads it; nil: a view per page
 
 	resumed bool     // the first path must be the cursor's
 	begun   bool     // a path has come
 	ended   bool     // the last path has come
 	waiting []string // paths that are not finished
+	backlog int      // bytes of them
 
 	limit   int // entries of a page, as the caller asked
 	target  int // rows of the message being gathered
 	message Message
 	rows    uint64 // sent so far
 	done    uint64 // outcomes sent so far
+}
+
+// keepView takes the view that all pages of a snapshot stream read. It is given back when
+// the returned context ends, even if a client that reads slowly keeps the stream in send,
+// and by giveBack at the latest. A page takes it out of the channel for as long.
+func (s *stream) keepView(ctx context.Context) (_ context.Context, giveBack func(), err error) {
+	view, err := s.lister.tree.View()
+	if err != nil {
+		return nil, nil, err
+	}
+	s.view = make(chan *namespace.View, 1)
+	s.view <- view
+	age := s.lister.config.SnapshotAge
+	tooOld := fmt.Errorf("%w: the snapshot of this stream is older than %v; list fewer paths in a call, or with page consistency", muster.ErrLimit, age)
+	ctx, cancel := context.WithTimeoutCause(ctx, age, tooOld)
+	given := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(given)
+		(<-s.view).Release()
+	})
+	return ctx, func() { cancel(); <-given }, nil
 }
 
 func (s *stream) resume(cursor []byte) error {
@@ -123,7 +142,7 @@ func (s *stream) run(ctx context.Context) error {
 // fill takes the paths that have come, as long as few are waiting. If none is, it sends
 // what was gathered and waits for some, or for their end.
 func (s *stream) fill(ctx context.Context) error {
-	for !s.ended && len(s.waiting) < s.lister.config.MaxPaths {
+	for !s.ended && len(s.waiting) < s.lister.config.MaxPaths && s.backlog < backlogBytes {
 		select {
 		case chunk, ok := <-s.feed.chunks:
 			if err := s.take(chunk, ok); err != nil {
@@ -176,12 +195,23 @@ func (s *stream) take(chunk []string, ok bool) error {
 			chunk = chunk[1:]
 		}
 	}
+	for _, path := range chunk {
+		s.backlog += len(path)
+	}
 	if len(s.waiting) == 0 {
 		s.waiting = chunk
 	} else {
 		s.waiting = append(s.waiting, chunk...)
 	}
 	return nil
+}
+
+// drop forgets the first n of the waiting paths.
+func (s *stream) drop(n int) {
+	for _, path := range s.waiting[:n] {
+		s.backlog -= len(path)
+	}
+	s.waiting = s.waiting[n:]
 }
 
 // page lists one page of the waiting paths. The first pages are small, since they fill a
@@ -192,12 +222,23 @@ func (s *stream) page(ctx context.Context) error {
 	var done int
 	var err error
 	if s.view != nil {
-		done, err = c.page(ctx, s.view, s.waiting)
+		done, err = s.snapshotPage(ctx)
 	} else {
 		done, err = s.lister.onePage(ctx, c, s.waiting)
 	}
-	s.waiting = s.waiting[done:]
+	s.drop(done)
 	return err
+}
+
+// snapshotPage lists a page from the view that the stream keeps.
+func (s *stream) snapshotPage(ctx context.Context) (int, error) {
+	select {
+	case view := <-s.view:
+		defer func() { s.view <- view }()
+		return s.collector.page(ctx, view, s.waiting)
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 }
 
 // flush sends what was gathered, if there is anything or if it is the last message.

@@ -241,6 +241,49 @@ func TestSnapshotStreamFailsWhenItIsTooOld(t *testing.T) {
 	})
 }
 
+// A client that reads slowly cannot keep a snapshot past its age: the view is given back
+// while the stream still waits for it.
+func TestSnapshotIsGivenBackWhenItIsTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.build("/d/f")
+		l := w.lister(listing.Config{SnapshotAge: time.Minute})
+		o := listing.Options{Consistency: muster.ConsistencySnapshot}
+		reading, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			paths := slices.Repeat([]string{"/d"}, 1000)
+			done <- l.Stream(t.Context(), root, o, nil, feedOf(paths, 1000), func(*listing.Message) error {
+				<-reading
+				return nil
+			})
+		}()
+		synctest.Wait() // it is in send
+		closed := make(chan error, 1)
+		go func() { closed <- w.tree.Close() }() // waits for the view
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("the view was given back before its time")
+		default:
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("the view is kept past its age")
+		}
+		close(reading)
+		if err := <-done; !errors.Is(err, muster.ErrLimit) {
+			t.Error(err)
+		}
+	})
+}
+
 // What ends a stream reaches next as the cause of its context, and Stream returns only
 // when next has.
 func TestStreamEndsItsFeedWithTheReason(t *testing.T) {
