@@ -240,6 +240,9 @@ func TestStuckFlushStopsWritersNotReaders(t *testing.T) {
 		}
 		s.mustHold(t, "/d", done*50)
 		s.read(people[1], "/")
+		if s.tree.Stats().StoreBytes < uint64(done*50*len(long)) {
+			t.Error("status does not count what was acknowledged")
+		}
 		more := s.start(muster.Mkdir{Path: "/e"})
 		synctest.Wait()
 		pending(t, last, more)

@@ -6,7 +6,7 @@ type Stats struct {
 	Inodes     uint64 // attached and waiting for reclaim
 	Reclaiming uint64 // detached directories that are not reclaimed yet
 	Requests   uint64 // results kept for repeated request ids
-	StoreBytes uint64 // in tables on disk; the log is not counted
+	StoreBytes uint64 // on disk, the log included
 
 	Views    uint64 // views taken, each by one read lock
 	Gets     uint64 // point reads of the store by closed readers and commands
@@ -16,8 +16,8 @@ type Stats struct {
 	Syncs    uint64 // waits for the disk; what is committed together shares one
 }
 
-// Stats returns the counters. They wait for no disk; on a closed tree, those of the newest
-// state are 0.
+// Stats returns the counters. They wait neither for the log nor for a table; on a closed tree,
+// those of the newest state are 0.
 func (t *Tree) Stats() Stats {
 	c := &t.counters
 	s := Stats{
@@ -30,8 +30,6 @@ func (t *Tree) Stats() Stats {
 	}
 	defer v.Release()
 	s.Txid, s.Inodes, s.Reclaiming, s.Requests = v.meta.txid, v.meta.inodes, v.meta.detached, v.meta.requests
-	if n, err := t.db.EstimateDiskUsage([]byte{0}, []byte{0xff}); err == nil {
-		s.StoreBytes = n
-	}
+	s.StoreBytes = t.db.Metrics().DiskSpaceUsage()
 	return s
 }

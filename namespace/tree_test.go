@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble"
@@ -176,6 +177,25 @@ func (l *loader) add(parent uint64, name string, kind muster.Kind, entries uint6
 	l.key, l.value = appendIDKey(l.key[:0], tagRecord, id), appendRecord(l.value[:0], &rec)
 	l.b.Set(l.key, l.value, nil)
 	return id
+}
+
+// TestStoreBytesCountTheLog: what was just written is on disk, though in no table yet.
+func TestStoreBytesCountTheLog(t *testing.T) {
+	tree := openMem(t, Options{})
+	before := tree.Stats().StoreBytes
+	const most = 100 * muster.MaxPathBytes
+	for i := range most / muster.MaxPathBytes {
+		mustApply(t, tree, muster.Symlink{Path: fmt.Sprintf("/l%d", i), Target: strings.Repeat("t", muster.MaxPathBytes)})
+	}
+	if after := tree.Stats().StoreBytes; before == 0 || after < before+most || after > before+2*most {
+		t.Errorf("%d bytes, then %d after writing %d", before, after, most)
+	}
+	if err := tree.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if after := tree.Stats().StoreBytes; after < before {
+		t.Errorf("%d bytes in a table", after)
+	}
 }
 
 func TestCommandsSmoke(t *testing.T) {

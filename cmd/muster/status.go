@@ -70,7 +70,7 @@ func (a *app) printStatus(s client.Status) error {
 	fmt.Fprintf(table, "inodes\t%d\n", s.Inodes)
 	fmt.Fprintf(table, "trees being reclaimed\t%d\n", s.Reclaiming)
 	fmt.Fprintf(table, "remembered requests\t%d\n", s.Requests)
-	fmt.Fprintf(table, "tables on disk\t%s (%d bytes; the log is not counted)\n", humanSize(int64(s.StoreBytes)), s.StoreBytes)
+	fmt.Fprintf(table, "store on disk\t%s (%d bytes)\n", humanSize(int64(s.StoreBytes)), s.StoreBytes)
 	for _, counter := range s.Counters {
 		fmt.Fprintf(table, "%s\t%s\n", counter.Name, figure(counter.Value))
 	}
