@@ -74,6 +74,21 @@ func writeFormat(files vfs.FS, dir string) error {
 	return nil
 }
 
+// checkFolder refuses a path that is a file or leads through one; what does not exist may be made.
+func checkFolder(files vfs.FS, dir string) error {
+	for {
+		info, err := files.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("%w: %s is not a directory", muster.ErrInvalid, dir)
+		}
+		parent := files.PathDir(dir)
+		if err == nil || parent == dir {
+			return nil
+		}
+		dir = parent
+	}
+}
+
 // makeDirs makes a folder of this mode and its parents, durably. That of a folder that exists is synced
 // too: whoever made it may not have.
 func makeDirs(files vfs.FS, dir string, mode fs.FileMode) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble"
 	"github.com/cockroachdb/pebble/bloom"
+	"github.com/cockroachdb/pebble/vfs"
 
 	"github.com/muster-fs/muster"
 )
@@ -22,8 +23,8 @@ const storeDir = "store"
 // depend on the tree's size.
 //
 // Errors name the folder: ErrUnavailable if it has an owner already, ErrInvalid if it was
-// written by a newer version (it is left untouched) or the options are bad, ErrCorrupt if it
-// is damaged.
+// written by a newer version (it is left untouched), is a file, or the options are bad,
+// ErrCorrupt if it is damaged.
 func Open(dir string, o Options) (*Tree, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -37,23 +38,23 @@ func Open(dir string, o Options) (*Tree, error) {
 }
 
 func open(dir string, o Options) (*Tree, error) {
+	store := o.FS.PathJoin(dir, storeDir)
+	if err := checkFolder(o.FS, store); err != nil {
+		return nil, err
+	}
 	exists, err := readFormat(o.FS, dir)
 	if err != nil {
 		return nil, err
 	}
-	store := o.FS.PathJoin(dir, storeDir)
 	if !exists {
 		const private = 0o700 // the files have all names and owners, past all permissions
 		if err := makeDirs(o.FS, store, private); err != nil {
 			return nil, err
 		}
 	}
-	lock, err := pebble.LockDirectory(store, o.FS)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: it has a %s file but its %q folder is missing", muster.ErrCorrupt, formatFile, storeDir)
-	}
+	lock, err := lockStore(o.FS, store)
 	if err != nil {
-		return nil, fmt.Errorf("%w: another process owns it; stop that one first (%v)", muster.ErrUnavailable, err)
+		return nil, err
 	}
 	t := &Tree{opts: o, lock: lock, fs: newFailStop(o.FS), stop: make(chan struct{}), trouble: make(chan struct{}, 1)}
 	if err := t.openStore(store, lock, exists); err != nil {
@@ -65,6 +66,21 @@ func open(dir string, o Options) (*Tree, error) {
 	}
 	t.start()
 	return t, nil
+}
+
+// lockStore makes the caller the folder's one owner.
+func lockStore(files vfs.FS, store string) (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(store, files)
+	var path *fs.PathError
+	switch {
+	case err == nil:
+		return lock, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: it has a %s file but its %q folder is missing", muster.ErrCorrupt, formatFile, storeDir)
+	case errors.As(err, &path): // the file could not even be opened
+		return nil, fmt.Errorf("%w: lock: %v", muster.ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("%w: another process owns it; stop that one first (%v)", muster.ErrUnavailable, err)
 }
 
 // openStore opens the store; whatever the store makes of damaged files is an error.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -126,6 +127,51 @@ func TestTheStoreIsPrivate(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, storeDir))
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the store's folder is %v, %v", info.Mode(), err)
+	}
+}
+
+// TestAFileIsNoFolder: neither a file, nor a path through one, nor a file where the store would be; each
+// is named and left as it is.
+func TestAFileIsNoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	taken := filepath.Join(t.TempDir(), storeDir)
+	if err := os.WriteFile(taken, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, names := range map[string]string{
+		file: file, file + "/": file, filepath.Join(file, "in"): file, filepath.Join(file, "far", "in"): file,
+		link: link, filepath.Dir(taken): taken,
+	} {
+		_, err := Open(dir, Options{Superuser: "root"})
+		if !errors.Is(err, muster.ErrInvalid) || !strings.Contains(err.Error(), names+" is not a directory") || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	for _, path := range []string{file, taken} {
+		if text, err := os.ReadFile(path); err != nil || string(text) != "mine" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+}
+
+// TestAFolderThatCannotBeLockedHasNoOwner to be stopped.
+func TestAFolderThatCannotBeLockedHasNoOwner(t *testing.T) {
+	disk := errorfs.InjectorFunc(func(op errorfs.Op, path string) error {
+		if strings.HasSuffix(path, "LOCK") {
+			return &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+		}
+		return nil
+	})
+	_, err := Open("tree", Options{FS: errorfs.Wrap(vfs.NewMem(), disk), Superuser: "root"})
+	if !errors.Is(err, muster.ErrUnavailable) || strings.Contains(err.Error(), "owns") || !strings.Contains(err.Error(), "permission denied") {
+		t.Error(err)
 	}
 }
 
