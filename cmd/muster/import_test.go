@@ -25,7 +25,13 @@ import (
 // startApp returns an app that talks to a server of its own, as a superuser.
 func startApp(t *testing.T) *app {
 	t.Helper()
-	s, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
+	return startAppIn(t, t.TempDir())
+}
+
+// startAppIn is startApp with the server's data in dir.
+func startAppIn(t *testing.T, dir string) *app {
+	t.Helper()
+	s, err := server.Start(t.Context(), server.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

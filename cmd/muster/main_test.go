@@ -40,10 +40,13 @@ func TestMain(m *testing.M) {
 //
 //	server [FLAG...]   starts muster up on $WORK/data and sets MUSTER_SERVER
 //	stop-server        stops it, which must go well
+//	kill-server        kills it, as a crash would
 //
 // and the condition [root].
-func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+func TestScripts(t *testing.T) { testscript.Run(t, scriptParams()) }
+
+func scriptParams() testscript.Params {
+	return testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
@@ -61,8 +64,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server":      startServer,
 			"stop-server": stopServer,
+			"kill-server": killServer,
 		},
-	})
+	}
 }
 
 // testServer is the server of one script.
@@ -103,17 +107,28 @@ func startServer(ts *testscript.TestScript, neg bool, flags []string) {
 }
 
 func stopServer(ts *testscript.TestScript, neg bool, args []string) {
+	if err := endServer(ts, neg, args, syscall.SIGTERM); err != nil {
+		ts.Fatalf("server: %v; log:\n%s", err, ts.ReadFile("server.log"))
+	}
+}
+
+func killServer(ts *testscript.TestScript, neg bool, args []string) {
+	if err := endServer(ts, neg, args, syscall.SIGKILL); err == nil {
+		ts.Fatalf("no server was running, or it ended before it was killed")
+	}
+}
+
+// endServer returns how the script's server ended; nil if there is none.
+func endServer(ts *testscript.TestScript, neg bool, args []string, signal os.Signal) error {
 	server := ts.Value(serverKey{}).(*testServer)
 	if neg || len(args) > 0 {
-		ts.Fatalf("usage: stop-server")
+		ts.Fatalf("stop-server and kill-server take no arguments, and must go well")
 	}
 	if server.cmd == nil {
-		return
+		return nil
 	}
 	cmd := server.cmd
 	server.cmd = nil
-	ts.Check(cmd.Process.Signal(syscall.SIGTERM))
-	if err := cmd.Wait(); err != nil {
-		ts.Fatalf("server: %v; log:\n%s", err, ts.ReadFile("server.log"))
-	}
+	ts.Check(cmd.Process.Signal(signal))
+	return cmd.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -25,7 +26,7 @@ func newUpCommand(a *app) *cobra.Command {
 		Short: "Start a server",
 		Long: `Start a server with its store in DIR, which is made if it is missing. One line on standard
 output says that it is ready, and where; the log goes to standard error. An interrupt or
-SIGTERM stops it: calls in progress are finished first.`,
+SIGTERM stops it: calls in progress are finished first. A second one kills it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd.Context()) },
 	}
@@ -53,6 +54,9 @@ func (a *app) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !isLoopback(s.Addr()) {
+		logger.Warn("other machines can connect, and callers are believed who they say they are: trust everybody on that network, or use --listen 127.0.0.1:PORT", "address", s.Addr())
+	}
 	if _, err := fmt.Fprintf(a.stdout, "muster is ready on %s, data in %s\n", s.Addr(), options.Dir); err != nil {
 		return errors.Join(err, a.stop(s))
 	}
@@ -61,10 +65,16 @@ func (a *app) up(ctx context.Context) error {
 		logger.Info("stopping", "timeout", a.config.Server.StopTimeout)
 	case <-s.Done():
 	}
-	return errors.Join(s.Err(), a.stop(s))
+	return a.stop(s)
 }
 
-// stop shuts the server down, whether or not it runs still.
+// isLoopback says whether only this machine can connect to addr.
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// stop shuts the server down. One that has ended by itself says why.
 func (a *app) stop(s *server.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(a.config.Server.StopTimeout))
 	defer cancel()
@@ -101,9 +111,18 @@ func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error
 }
 
 func newLogger(w io.Writer, c configs.Log) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.Level}
+	options := &slog.HandlerOptions{Level: c.Level, ReplaceAttr: plainErrors}
 	if c.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// plainErrors keeps errors to their text: the text handler would add the stacks that some
+// of them carry.
+func plainErrors(_ []string, attr slog.Attr) slog.Attr {
+	if err, ok := attr.Value.Any().(error); ok {
+		attr.Value = slog.StringValue(err.Error())
+	}
+	return attr
 }
