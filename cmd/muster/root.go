@@ -110,7 +110,26 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newChownCommand(a),
 	)
 	root.AddCommand(newVersionCommand(a)) // works whatever the configuration
+	refuseUnknownTopics(root)
 	return root
+}
+
+// refuseUnknownTopics makes help and completion, which cobra adds, refuse what they do not
+// know: they would print their usage and call that a success.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				_, _, err := root.Find(args)
+				return err
+			}
+		case "completion": // arguments are checked of what runs
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // addGroup adds verbs to root under a common heading of the help. Their arguments are
