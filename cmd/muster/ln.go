@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,9 @@ need not exist.`,
 type ln struct{ symbolic, force, plain bool }
 
 func (a *app) ln(ctx context.Context, l *ln, args []string) error {
-	targets, last := args[:len(args)-1], resolve(args[len(args)-1])
+	targets, last := args[:len(args)-1], args[len(args)-1]
+	must := len(targets) > 1 || strings.HasSuffix(last, "/") // last is a directory
+	last = resolve(last)
 	if !l.symbolic {
 		return usagef("there are no hard links; -s makes a symbolic one")
 	}
@@ -51,7 +54,7 @@ func (a *app) ln(ctx context.Context, l *ln, args []string) error {
 	}
 	into := false
 	if !l.plain {
-		if into, err = isDirectory(ctx, w.client, last, len(targets) > 1); err != nil {
+		if into, err = isDirectory(ctx, w.client, last, must); err != nil {
 			return err
 		}
 	}

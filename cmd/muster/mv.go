@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,10 +66,11 @@ func (a *app) mv(ctx context.Context, m *mv, args []string) error {
 	if err != nil {
 		return err
 	}
+	must := many || m.hasInto || strings.HasSuffix(target, "/")
 	target = resolve(target)
 	into := false
 	if !m.plain {
-		if into, err = isDirectory(ctx, w.client, target, many || m.hasInto); err != nil {
+		if into, err = isDirectory(ctx, w.client, target, must); err != nil {
 			return err
 		}
 	}
