@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,9 @@ With - the paths are read from standard input, one on a line.`,
 // parseOwner reads OWNER, OWNER:GROUP or :GROUP; nil is left as it is.
 func parseOwner(text string) (owner, group *string, err error) {
 	o, g, both := strings.Cut(text, ":")
+	if !utf8.ValidString(text) {
+		return nil, nil, usagef("owner %q is not valid UTF-8", text)
+	}
 	if (o == "" && g == "") || (both && g == "") || strings.Contains(g, ":") {
 		return nil, nil, usagef("owner %q: write it as OWNER, OWNER:GROUP or :GROUP", text)
 	}

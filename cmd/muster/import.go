@@ -66,7 +66,7 @@ func (a *app) importTree(ctx context.Context, source, target string, update bool
 	err = im.run(ctx, root)
 	im.progress.stop()
 	if err != nil {
-		a.errorf("stopped after %s; with --update it goes on from there", im.done)
+		a.errorf("stopped; with --update it goes on from there")
 		return err
 	}
 	return im.summary(time.Since(start))

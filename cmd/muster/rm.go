@@ -26,7 +26,9 @@ With - the paths are read from standard input, one on a line.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&r.recursive, "recursive", "r", false, "remove directories and all below them")
+	flags.BoolVarP(&r.recursive, "recursive", "r", false, "remove directories and all below them (also -R)")
+	flags.BoolVarP(&r.recursive, "Recursive", "R", false, "")
+	flags.Lookup("Recursive").Hidden = true // a flag has one letter only
 	flags.BoolVarP(&r.force, "force", "f", false, "do not mind paths that do not exist")
 	flags.BoolVarP(&r.dir, "dir", "d", false, "remove empty directories too")
 	inputFlag(flags, &r.zero)
