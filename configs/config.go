@@ -83,7 +83,7 @@ func Default() Config {
 		},
 		Namespace: Namespace{
 			CacheSize:    256 << 20,
-			MemTableSize: 64 << 20,
+			MemTableSize: 16 << 20,
 			RequestAge:   Duration(10 * time.Minute),
 			RequestMax:   2_000_000,
 		},

@@ -340,6 +340,55 @@ func TestBlockListsOfAllSizes(t *testing.T) {
 	check(t, tree)
 }
 
+// queue puts calls into the queue while the committer is busy, so that they wait there together.
+func queue(t *testing.T, tree *Tree, calls []*call) {
+	blocked, release := make(chan struct{}), make(chan struct{})
+	tree.committer.queue <- &call{ctx: t.Context(), done: make(chan struct{}), step: func(*txn) error { close(blocked); <-release; return nil }}
+	<-blocked
+	for _, c := range calls {
+		tree.committer.queue <- c
+	}
+	close(release)
+}
+
+// TestGroupsAreBounded in commands and bytes, which bounds how long callers wait for each other and the
+// memory that a group takes.
+func TestGroupsAreBounded(t *testing.T) {
+	many, large := make([]muster.Command, muster.MaxBatchCommands), make([]muster.Command, 100)
+	for i := range many {
+		many[i] = muster.Mkdir{Path: "/", Parents: true}
+	}
+	for i := range large {
+		large[i] = muster.SetAttr{Path: "/" + strings.Repeat("/", muster.MaxPathBytes-1)}
+	}
+	for what, c := range map[string]struct {
+		commands     []muster.Command
+		calls, syncs int
+	}{
+		"commands": {many, 5, 3},
+		"bytes":    {large, 8, 3},
+	} {
+		tree := openMem(t, Options{})
+		var calls []*call
+		for range c.calls {
+			next := &call{ctx: t.Context(), done: make(chan struct{}), request: Request{Caller: root, Commands: c.commands}}
+			if err := next.check(); err != nil {
+				t.Fatal(err)
+			}
+			calls = append(calls, next)
+		}
+		queue(t, tree, calls)
+		for _, c := range calls {
+			if <-c.done; c.err != nil {
+				t.Errorf("%s: %v", what, c.err)
+			}
+		}
+		if got := tree.Stats().Syncs; got != uint64(c.syncs) {
+			t.Errorf("%s: %d calls by %d syncs, want %d", what, c.calls, got, c.syncs)
+		}
+	}
+}
+
 // TestCallersInTheQueueShareASync: what waits in the queue is committed as one group.
 func TestCallersInTheQueueShareASync(t *testing.T) {
 	tree := openMem(t, Options{})
@@ -354,14 +403,7 @@ func TestCallersInTheQueueShareASync(t *testing.T) {
 	group[7].ctx = cancelled
 	group[9].request.Commands = []muster.Command{muster.Mkdir{Path: "/d8"}}
 	before := tree.Stats()
-	blocked, release := make(chan struct{}), make(chan struct{})
-	step := &call{ctx: t.Context(), done: make(chan struct{}), step: func(*txn) error { close(blocked); <-release; return nil }}
-	tree.committer.queue <- step
-	<-blocked // the committer is busy
-	for _, c := range group {
-		tree.committer.queue <- c
-	}
-	close(release)
+	queue(t, tree, group)
 	for i, c := range group {
 		<-c.done
 		if want := map[int]error{7: context.Canceled, 9: muster.ErrExists}[i]; !errors.Is(c.err, want) {

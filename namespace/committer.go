@@ -53,6 +53,7 @@ type call struct {
 	ctx     context.Context
 	request Request
 	hash    [16]byte
+	size    int              // bytes of the commands, encoded
 	step    func(*txn) error // the tree's own work, instead of a request
 
 	// Set before done is closed.
@@ -88,7 +89,7 @@ func (c *call) check() error {
 			return fmt.Errorf("%w: a batch of more than %d bytes", muster.ErrLimit, muster.MaxBatchBytes)
 		}
 	}
-	c.hash = hashCommands(*buf)
+	c.hash, c.size = hashCommands(*buf), len(*buf)
 	return nil
 }
 
@@ -105,6 +106,7 @@ const (
 	queueLen      = 1024
 	groupCalls    = 1024
 	groupCommands = 2 * muster.MaxBatchCommands
+	groupBytes    = 2 * muster.MaxBatchBytes
 )
 
 // do hands a call to the committer and waits for its answer.
@@ -149,11 +151,12 @@ func (c *committer) run() {
 // gather takes what is waiting, up to the bounds of a group.
 func (c *committer) gather(first *call) []*call {
 	group := []*call{first}
-	for commands := len(first.request.Commands); len(group) < groupCalls && commands < groupCommands; {
+	commands, bytes := len(first.request.Commands), first.size
+	for len(group) < groupCalls && commands < groupCommands && bytes < groupBytes {
 		select {
 		case next := <-c.queue:
 			group = append(group, next)
-			commands += len(next.request.Commands)
+			commands, bytes = commands+len(next.request.Commands), bytes+next.size
 		default:
 			return group
 		}

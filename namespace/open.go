@@ -120,7 +120,7 @@ func (t *Tree) storeOptions() *pebble.Options {
 		FS:                          t.fs,
 		Cache:                       pebble.NewCache(t.opts.CacheBytes),
 		MemTableSize:                uint64(t.opts.MemTableBytes),
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: 2,
 		FormatMajorVersion:          pebble.FormatNewest,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,

@@ -17,7 +17,8 @@ type Options struct {
 	FS vfs.FS
 	// CacheBytes is the size of the store's block cache; 0 is 256 MiB.
 	CacheBytes int64
-	// MemTableBytes is the size of a table of new entries in memory; 0 is 64 MiB.
+	// MemTableBytes is the size of a table of new entries in memory; 0 is 16 MiB. Up to
+	// two of them are in the log, which opening reads after a crash.
 	MemTableBytes int64
 	// Superuser is the user who passes every permission check, beside the members of
 	// muster.Supergroup; "" is the operating system's user of this process.
@@ -45,7 +46,7 @@ type Options struct {
 // The defaults and bounds of Options.
 const (
 	defaultCacheBytes    = 256 << 20
-	defaultMemTableBytes = 64 << 20
+	defaultMemTableBytes = 16 << 20
 	minMemTableBytes     = 64 << 10
 	maxMemTableBytes     = 2 << 30
 	defaultRequestAge    = 10 * time.Minute
