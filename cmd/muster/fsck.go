@@ -16,7 +16,8 @@ func newFsckCommand(a *app) *cobra.Command {
 		Use:   "fsck",
 		Short: "Check the server's whole store",
 		Long: `Check every record of the server's store: one line for each problem, and a summary. The
-exit code is 1 if there are problems. The server goes on serving meanwhile.`,
+exit code is 1 if there are problems. The server goes on serving meanwhile. Only a
+superuser may do this.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.fsck(cmd.Context(), output.format == formatJSON)
@@ -48,22 +49,28 @@ func (a *app) fsck(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	out := json.NewEncoder(a.stdout)
-	summary, err := c.Fsck(ctx, func(p client.Problem) error {
-		if asJSON {
-			return out.Encode(fsckProblem{p.Kind, p.ID, p.Path, p.Message})
-		}
-		_, err := fmt.Fprintf(a.stdout, "%s: inode %d, %s: %s\n", p.Kind, p.ID, shown(p.Path), p.Message)
-		return err
-	})
+	summary, err := c.Fsck(ctx, func(p client.Problem) error { return a.printProblem(p, asJSON) })
 	if err != nil {
 		return err
 	}
-	a.failed = summary.Problems > 0
+	return a.printChecked(summary, asJSON)
+}
+
+func (a *app) printProblem(p client.Problem, asJSON bool) error {
 	if asJSON {
-		return out.Encode(fsckSummary{summary.Inodes, summary.Directories, summary.Files, summary.Links, summary.Reclaiming, summary.Problems})
+		return json.NewEncoder(a.stdout).Encode(fsckProblem{p.Kind, p.ID, p.Path, p.Message})
 	}
-	_, err = fmt.Fprintf(a.stdout, "%d inodes (%d directories, %d files, %d links), %d being reclaimed, %d problems\n",
-		summary.Inodes, summary.Directories, summary.Files, summary.Links, summary.Reclaiming, summary.Problems)
+	_, err := fmt.Fprintf(a.stdout, "%s: inode %d, %s: %s\n", p.Kind, p.ID, shown(p.Path), p.Message)
+	return err
+}
+
+// printChecked ends a check. One that found problems fails.
+func (a *app) printChecked(s client.FsckSummary, asJSON bool) error {
+	a.failed = s.Problems > 0
+	if asJSON {
+		return json.NewEncoder(a.stdout).Encode(fsckSummary{s.Inodes, s.Directories, s.Files, s.Links, s.Reclaiming, s.Problems})
+	}
+	_, err := fmt.Fprintf(a.stdout, "%d inodes (%d directories, %d files, %d links), %d being reclaimed, %d problems\n",
+		s.Inodes, s.Directories, s.Files, s.Links, s.Reclaiming, s.Problems)
 	return err
 }

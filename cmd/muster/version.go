@@ -14,7 +14,8 @@ func newVersionCommand(a *app) *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.verb = cmd.Name()
 			_, err := io.WriteString(a.stdout, versionLine())
 			return err
 		},
