@@ -268,6 +268,50 @@ func TestInterruptedImportGoesOnWithUpdate(t *testing.T) {
 	}
 }
 
+// doOnWrite does something when something is written, and keeps what is.
+type doOnWrite struct {
+	bytes.Buffer
+	do func()
+}
+
+func (w *doOnWrite) Write(p []byte) (int, error) {
+	w.do()
+	return w.Buffer.Write(p)
+}
+
+func TestAFolderThatCannotBeReadIsSkippedAndTheRestIsNot(t *testing.T) {
+	source := t.TempDir()
+	closed := filepath.Join(source, "closed")
+	for _, dir := range []string{closed, filepath.Join(source, "open", "inner")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A pipe is skipped with a message, and that is when the folder goes. Whoever runs
+	// the tests may be root, who can read any folder that is there.
+	if err := syscall.Mkfifo(filepath.Join(source, "pipe"), 0o600); err != nil {
+		t.Skip("no pipes: ", err)
+	}
+	a := startApp(t)
+	stderr := &doOnWrite{do: func() { _ = os.RemoveAll(closed) }}
+	stdout := new(bytes.Buffer)
+	a.stderr, a.stdout = stderr, stdout
+	if err := a.importTree(t.Context(), source, "/tree", false); err != nil || !a.failed {
+		t.Errorf("error %v, failed %v", err, a.failed)
+	}
+	want := "muster: import: " + source + "/pipe: skipped: it is a pipe\n" +
+		"muster: import: " + closed + ": skipped: no such file or directory\n"
+	if stderr.String() != want {
+		t.Errorf("it says\n%swant\n%s", stderr, want)
+	}
+	if !strings.HasSuffix(stdout.String(), ", 2 skipped\n") {
+		t.Errorf("it printed %s", stdout)
+	}
+	if tree := importedTree(t, a, "/tree"); len(tree) != 4 || tree["/open/inner"] == "" {
+		t.Errorf("the tree is %v", tree)
+	}
+}
+
 func mustClient(t *testing.T, a *app) *client.Client {
 	t.Helper()
 	c, err := a.client(t.Context())
