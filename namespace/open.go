@@ -90,6 +90,9 @@ func (t *Tree) openStore(store string, lock *pebble.Lock, exists bool) (err erro
 			err = fmt.Errorf("%w: store: %v", muster.ErrCorrupt, p)
 		}
 	}()
+	if err := checkLogs(t.opts.FS, store); err != nil {
+		return err
+	}
 	o := t.storeOptions()
 	defer o.Cache.Unref()
 	o.Lock, o.ErrorIfNotExists = lock, exists

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble"
+	logs "github.com/cockroachdb/pebble/record"
 	"github.com/cockroachdb/pebble/vfs"
 	"github.com/cockroachdb/pebble/vfs/errorfs"
 
@@ -341,6 +343,121 @@ func TestDamagedFilesGiveErrorsAndNeverWrongRows(t *testing.T) {
 	if failed < 50 {
 		t.Errorf("only %d damages were noticed", failed)
 	}
+}
+
+// crashedTree are the files of a tree whose process was killed: all is in the log, in records within
+// a block and over many blocks. The last record ends where the log's zeros begin.
+func crashedTree(t *testing.T) (all map[string]string, log string) {
+	t.Helper()
+	mem := vfs.NewMem()
+	tree := openMem(t, Options{FS: mem})
+	for i := range 20 {
+		mustApply(t, tree, muster.Mkdir{Path: fmt.Sprintf("/small%d", i)})
+		if i%5 == 4 {
+			mustApply(t, tree, muster.Create{Path: fmt.Sprintf("/large%d", i), Length: 1 << 40, Replication: muster.Replicated(1), Blocks: sampleBlocks(150 * i)})
+		}
+	}
+	all = files(t, mem, "tree")
+	for path := range all {
+		if strings.HasSuffix(path, ".log") && len(all[path]) > 100_000 {
+			log = path
+		}
+	}
+	if log == "" {
+		t.Fatal("no log")
+	}
+	return all, log
+}
+
+// txidOf opens a tree of files and returns the newest txid.
+func txidOf(t *testing.T, all map[string]string) (uint64, error) {
+	t.Helper()
+	tree, err := Open("tree", Options{FS: restore(t, all), Superuser: "root", idle: true})
+	if err != nil {
+		return 0, err
+	}
+	defer tree.Close()
+	check(t, tree)
+	return tree.Stats().Txid, nil
+}
+
+// lastRecord returns where the last record of a log begins and ends.
+func lastRecord(t *testing.T, log string) (begin, end int) {
+	t.Helper()
+	var number uint64
+	for i := range 4 {
+		number |= uint64(log[7+i]) << (8 * i)
+	}
+	r := logs.NewReader(strings.NewReader(log), pebble.FileNum(number))
+	for {
+		at := int(r.Offset())
+		chunks, err := r.Next()
+		if err != nil {
+			return begin, end
+		}
+		if _, err := io.Copy(io.Discard, chunks); err != nil {
+			t.Fatal(err)
+		}
+		begin, end = at, int(r.Offset())
+	}
+}
+
+// TestDamageInTheLogIsNoticed wherever a record follows that was written later: what was acknowledged
+// is never lost in silence.
+func TestDamageInTheLogIsNoticed(t *testing.T) {
+	all, log := crashedTree(t)
+	text := all[log]
+	want, err := txidOf(t, all)
+	if err != nil || want != 24 {
+		t.Fatalf("undamaged: txid %d, %v", want, err)
+	}
+	last, _ := lastRecord(t, text)
+	damage := func(what string, at int, change func(b []byte)) {
+		b := []byte(text)
+		change(b[at:last])
+		damaged := maps.Clone(all)
+		damaged[log] = string(b)
+		if txid, err := txidOf(t, damaged); !errors.Is(err, muster.ErrCorrupt) || !strings.Contains(err.Error(), "log") {
+			t.Errorf("%s of byte %d of %d: txid %d, %v", what, at, last, txid, err)
+		}
+	}
+	for at := 0; at < last; at += 1 + min(at, last/100) {
+		damage("a bit", at, func(b []byte) { b[0] ^= 1 << (at % 8) })
+	}
+	for bit := range 8 * logHead { // of the first head
+		damage("a bit", bit/8, func(b []byte) { b[0] ^= 1 << (bit % 8) })
+	}
+	damage("zeros", 40_000, func(b []byte) { clear(b[:min(len(b), 5000)]) })
+	damage("zeros", 0, func(b []byte) { clear(b) })
+}
+
+// TestALogCutShortIsNoDamage: a crash leaves the last record in any state, and it was not acknowledged.
+func TestALogCutShortIsNoDamage(t *testing.T) {
+	all, log := crashedTree(t)
+	text := all[log]
+	begin, end := lastRecord(t, text)
+	if begin == 0 || end-begin < 2*logBlock {
+		t.Fatalf("the last record is from byte %d to %d", begin, end)
+	}
+	tear := func(what string, from, to int, cut bool) {
+		b := []byte(text)
+		if cut {
+			b = b[:from]
+		} else {
+			clear(b[from:to])
+		}
+		torn := maps.Clone(all)
+		torn[log] = string(b)
+		if txid, err := txidOf(t, torn); err != nil || txid != 23 {
+			t.Errorf("%s from byte %d to %d of a record from %d to %d: txid %d, %v", what, from, to, begin, end, txid, err)
+		}
+	}
+	for at := begin; at < end; at += 1 + (end-begin)/20 {
+		tear("cut", at, at, true)
+		tear("zeros", at, end, false)
+		tear("a page of zeros", at, min(at+4096, end), false)
+	}
+	tear("but for its last bytes, zeros", begin, end-9, false)
 }
 
 // readTen reads the tree of closedTree.
