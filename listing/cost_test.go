@@ -51,6 +51,9 @@ func TestStoreReadsOfAPage(t *testing.T) {
 }
 
 func TestNothingIsAllocatedPerRow(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	w := newWorld(t)
 	const n = 20_000
 	w.build(filesIn("/d", n)...)

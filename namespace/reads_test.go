@@ -164,6 +164,9 @@ func TestAPageTakesOneView(t *testing.T) {
 // TestReadingAllocatesNothingPerRow: what a page costs does not grow with its rows, but for the
 // arena's chunks.
 func TestReadingAllocatesNothingPerRow(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	tree := openMem(t, Options{})
 	load(t, tree, "/w", 500, 2)
 	var paths []string
