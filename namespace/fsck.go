@@ -53,7 +53,7 @@ func (t *Tree) Fsck(ctx context.Context, report func(Problem) error) (FsckSummar
 	defer v.Release()
 	c := &checker{ctx: ctx, view: v, snap: snapshot{snap: v.snap}, report: report}
 	c.roots = [2]bitset{newBitset(v.meta.nextID), newBitset(v.meta.nextID)}
-	for _, pass := range []func() error{c.rows, c.records, c.chunks, c.queue, c.requests, c.expiries, c.totals} {
+	for _, pass := range []func() error{c.rows, c.records, c.chunks, c.queue, c.requests, c.expiries, c.strangers, c.totals} {
 		if err := pass(); err != nil {
 			return c.sum, err
 		}
@@ -69,6 +69,7 @@ type checker struct {
 	report func(Problem) error
 	sum    FsckSummary
 	steps  int
+	blocks []muster.Block // scratch
 
 	roots [2]bitset // directories known to lead to the root, and to a detached directory
 
@@ -232,16 +233,37 @@ func (c *checker) row(parent uint64, name string, r *muster.Row, b blockList) er
 		return c.problem(ProblemNoRecord, r.ID, muster.JoinPath(c.path(parent), name), "the record of %v %d is that of %v %q in %d",
 			r.Kind, r.ID, rec.kind, rec.name, rec.parent)
 	}
+	if r.Kind != muster.File {
+		return nil
+	}
+	wrong, err := c.blockList(r, b)
+	if err == nil && wrong != nil {
+		err = c.problem(ProblemBlocks, r.ID, muster.JoinPath(c.path(parent), name), "file %d: %v", r.ID, wrong)
+	}
+	return err
+}
+
+// blockList reads the block list of a file and says what is wrong with it.
+func (c *checker) blockList(r *muster.Row, b blockList) (wrong, err error) {
+	if c.blocks, wrong = decodeBlocks(c.blocks[:0], b.inline); wrong != nil {
+		return wrong, nil
+	}
 	for chunk := range b.chunks() {
 		v, err := c.snap.get(appendChunkKey(nil, r.ID, chunk))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if _, err := decodeChunk(nil, v, b.chunkLen(chunk)); err != nil {
-			return c.problem(ProblemBlocks, r.ID, muster.JoinPath(c.path(parent), name), "chunk %d of file %d: %v", chunk, r.ID, err)
+		if c.blocks, wrong = decodeChunk(c.blocks, v, b.chunkLen(chunk)); wrong != nil {
+			return fmt.Errorf("chunk %d: %w", chunk, wrong), nil
 		}
 	}
-	return nil
+	left := r.Length
+	for i, block := range c.blocks {
+		if left -= block.Length; left < 0 {
+			return corrupt("block %d passes the length %d", i, r.Length), nil
+		}
+	}
+	return nil, nil
 }
 
 // records checks that every record has its row and leads to a root.
@@ -255,6 +277,9 @@ func (c *checker) records() error {
 		var rec record
 		if err := decodeRecord(value, &rec); err != nil {
 			return damaged(err)
+		}
+		if now := c.view.meta.txid; rec.recordAt > now {
+			return damaged(corrupt("changed at txid %d, and the last one was %d", rec.recordAt, now))
 		}
 		if err := c.place(id, &rec); err != nil {
 			return err

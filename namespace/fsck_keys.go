@@ -116,6 +116,32 @@ func (c *checker) expiries() error {
 	})
 }
 
+// strangers finds keys that are of no known kind.
+func (c *checker) strangers() error {
+	iter, err := c.view.snap.NewIter(nil)
+	if err != nil {
+		return storeError(err)
+	}
+	defer iter.Close()
+	for ok := iter.First(); ok; {
+		key := iter.Key()
+		if len(key) > 0 {
+			switch key[0] {
+			case tagChunk, tagExpiry, tagRecord, tagQueue, tagRow, tagRequest: // seen already
+				ok = iter.SeekGE([]byte{key[0] + 1})
+				continue
+			}
+		}
+		if string(key) != string(metaKey()) {
+			if err := c.problem(ProblemDamaged, 0, "", "key %q: unknown kind", key); err != nil {
+				return err
+			}
+		}
+		ok = iter.Next()
+	}
+	return storeError(iter.Error())
+}
+
 // totals compares the tree's counters with what was seen.
 func (c *checker) totals() error {
 	m := &c.view.meta

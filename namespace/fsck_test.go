@@ -3,6 +3,7 @@ package namespace
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -58,6 +59,14 @@ func TestFsckFindsEachKindOfDamage(t *testing.T) {
 	row := func(id uint64, kind muster.Kind) []byte {
 		return appendRow(nil, &muster.Row{ID: id, Kind: kind, Owner: []byte("o"), Group: []byte("g")}, blockList{})
 	}
+	blocks := func(lengths ...int64) []byte {
+		var list []muster.Block
+		for _, n := range lengths {
+			list = append(list, muster.Block{Length: n})
+		}
+		r := muster.Row{ID: file, Kind: muster.File, Owner: []byte("o"), Group: []byte("g"), Length: math.MaxInt64}
+		return appendRow(nil, &r, blockList{len(list), appendBlocks(nil, list)})
+	}
 	id := func(tag byte, id uint64) []byte { return appendIDKey(nil, tag, id) }
 	request := muster.RequestID{Sequence: 7}
 	build := func(t *testing.T) *Tree {
@@ -102,6 +111,12 @@ func TestFsckFindsEachKindOfDamage(t *testing.T) {
 		"an expiry without its result":          {set(appendRequestKey(nil, &request.Client, 7), nil), []string{ProblemRequest, ProblemTotals}},
 		"an expiry that does not decode":        {set(id(tagExpiry, 2), []byte{7}), []string{ProblemDamaged, ProblemRequest}},
 		"a record past all ids":                 {set(id(tagRecord, 1<<40), appendRecord(nil, &record{kind: muster.File, parent: 1, name: []byte("x")})), []string{ProblemDamaged}},
+		"a record of the future":                {edit(dir, func(r *record) { r.recordAt = 1 << 40 }), []string{ProblemDamaged}},
+		"a key of no kind":                      {set([]byte("z"), []byte{1}), []string{ProblemDamaged}},
+		"an empty key":                          {set([]byte{}, []byte{1}), []string{ProblemDamaged}},
+		"a key past the counters":               {set([]byte("mx"), []byte{1}), []string{ProblemDamaged}},
+		"a block of negative length":            {set(appendRowKey(nil, dir, "f"), blocks(1, -1)), []string{ProblemBlocks}},
+		"blocks past the file's length":         {set(appendRowKey(nil, dir, "f"), blocks(math.MaxInt64, math.MaxInt64)), []string{ProblemBlocks}},
 		"nothing but what readers may not miss": {func(*testing.T, *Tree) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
