@@ -23,15 +23,18 @@ import (
 // that asks for the failure before it answers.
 type failStop struct {
 	vfs.FS
+	damaged func(error)   // told of a table that cannot be compacted
 	tripped chan struct{} // closed when writing stopped
+	closing chan struct{} // closed before the store is
 	wedged  atomic.Bool   // the store panicked in a commit; its locks may be held
+	sealed  atomic.Bool   // but for logs, nothing may be written any more
 
 	mu  sync.Mutex // guards err
 	err error      // why writing stopped
 }
 
-func newFailStop(fs vfs.FS) *failStop {
-	return &failStop{FS: fs, tripped: make(chan struct{})}
+func newFailStop(fs vfs.FS, damaged func(error)) *failStop {
+	return &failStop{FS: fs, damaged: damaged, tripped: make(chan struct{}), closing: make(chan struct{})}
 }
 
 // trip stops all writing; the first cause is kept.
@@ -67,7 +70,7 @@ func (f *failStop) ReuseForWrite(oldname, newname string) (vfs.File, error) {
 // written to it goes nowhere.
 func (f *failStop) open(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var file vfs.File
-	err := f.change(func() (err error) { file, err = open(); return err })
+	err := f.change(isLog(name), func() (err error) { file, err = open(); return err })
 	switch {
 	case err == nil:
 		return &stopFile{File: file, fs: f, quiet: isLog(name)}, nil
@@ -97,9 +100,12 @@ func (f *failStop) OpenDir(name string) (vfs.File, error) {
 // again at once, for ever.
 const retryPause = 10 * time.Millisecond
 
-// change makes a change unless writing stopped.
-func (f *failStop) change(do func() error) error {
+// change makes a change unless writing stopped; quiet is that of stopFile.
+func (f *failStop) change(quiet bool, do func() error) error {
 	err := f.failure()
+	if err == nil && !quiet && f.sealed.Load() {
+		err = errSealed
+	}
 	if err == nil {
 		err = do()
 	}
@@ -111,27 +117,27 @@ func (f *failStop) change(do func() error) error {
 
 // Link implements vfs.FS.
 func (f *failStop) Link(oldname, newname string) error {
-	return f.change(func() error { return f.FS.Link(oldname, newname) })
+	return f.change(true, func() error { return f.FS.Link(oldname, newname) })
 }
 
 // Remove implements vfs.FS.
 func (f *failStop) Remove(name string) error {
-	return f.change(func() error { return f.FS.Remove(name) })
+	return f.change(true, func() error { return f.FS.Remove(name) })
 }
 
 // RemoveAll implements vfs.FS.
 func (f *failStop) RemoveAll(name string) error {
-	return f.change(func() error { return f.FS.RemoveAll(name) })
+	return f.change(true, func() error { return f.FS.RemoveAll(name) })
 }
 
 // Rename implements vfs.FS.
 func (f *failStop) Rename(oldname, newname string) error {
-	return f.change(func() error { return f.FS.Rename(oldname, newname) })
+	return f.change(true, func() error { return f.FS.Rename(oldname, newname) })
 }
 
 // MkdirAll implements vfs.FS.
 func (f *failStop) MkdirAll(dir string, perm os.FileMode) error {
-	return f.change(func() error { return f.FS.MkdirAll(dir, perm) })
+	return f.change(true, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
 // stopFile is a file that is written through a failStop. A quiet one, a log or a
@@ -143,7 +149,7 @@ type stopFile struct {
 }
 
 func (f *stopFile) do(write func() error) error {
-	err := f.fs.change(write)
+	err := f.fs.change(f.quiet, write)
 	if err != nil && f.quiet {
 		f.fs.trip(err)
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble"
 	"github.com/cockroachdb/pebble/bloom"
+	"github.com/cockroachdb/pebble/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/vfs"
 
 	"github.com/muster-fs/muster"
@@ -56,7 +57,8 @@ func open(dir string, o Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{opts: o, lock: lock, fs: newFailStop(o.FS), stop: make(chan struct{}), trouble: make(chan struct{}, 1)}
+	t := &Tree{opts: o, lock: lock, stop: make(chan struct{}), trouble: make(chan struct{}, 1)}
+	t.fs = newFailStop(o.FS, t.tableDamaged)
 	if err := t.openStore(store, lock, exists); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -119,7 +121,7 @@ func openError(err error) error {
 
 func (t *Tree) storeOptions() *pebble.Options {
 	log := t.opts.Logger
-	return &pebble.Options{
+	o := &pebble.Options{
 		FS:                          t.fs,
 		Cache:                       pebble.NewCache(t.opts.CacheBytes),
 		MemTableSize:                uint64(t.opts.MemTableBytes),
@@ -128,7 +130,7 @@ func (t *Tree) storeOptions() *pebble.Options {
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
-		MaxConcurrentCompactions:    func() int { return max(1, min(runtime.GOMAXPROCS(0)-1, 3)) },
+		MaxConcurrentCompactions:    t.compactions,
 		// The last level listed is that of all deeper ones.
 		Levels: []pebble.LevelOptions{{BlockSize: 32 << 10, FilterPolicy: bloom.FilterPolicy(10), FilterType: pebble.TableFilter}},
 		Logger: storeLogger{log, t.fs},
@@ -138,6 +140,26 @@ func (t *Tree) storeOptions() *pebble.Options {
 			WriteStallEnd:   func() { log.Info("store: writes go on") },
 		},
 	}
+	// Then only compactions open tables with vfs.SequentialReadsOption: see compacted.
+	o.Local.ReadaheadConfigFn = func() pebble.ReadaheadConfig {
+		return pebble.ReadaheadConfig{Informed: objstorageprovider.FadviseSequential, Speculative: objstorageprovider.SysReadahead}
+	}
+	return o
+}
+
+// compactionPause is how long no compaction begins after one failed.
+const compactionPause = 5 * time.Second
+
+// compactions is how many may run at once. The store tries one that failed again at once, for ever.
+func (t *Tree) compactions() int {
+	if time.Now().UnixNano()-t.troubled.Load() < int64(compactionPause) {
+		return -1 // the store divides by it, so not 0
+	}
+	return max(1, min(runtime.GOMAXPROCS(0)-1, 3))
+}
+
+func (t *Tree) tableDamaged(err error) {
+	t.opts.Logger.Error("store: a table is damaged; what is in the damaged block cannot be read, and fewer or no tables are merged until the folder is opened again; restore it from a copy", "error", err)
 }
 
 // backgroundError notes that background work of the store, which is tried again, failed. It is

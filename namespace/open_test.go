@@ -1,10 +1,13 @@
 package namespace
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -460,6 +463,88 @@ func TestALogCutShortIsNoDamage(t *testing.T) {
 	tear("but for its last bytes, zeros", begin, end-9, false)
 }
 
+// TestCompactionsNeverHideDamage: wherever a table is damaged, its rows are read as they were or as
+// corrupt, though the store tries to merge it with others; and it does not try again and again.
+func TestCompactionsNeverHideDamage(t *testing.T) {
+	mem := vfs.NewMem()
+	tree, err := Open("tree", Options{FS: mem, Superuser: "root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rows = 2000
+	load(t, tree, "/t", 1, rows)
+	if err := tree.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := files(t, mem, "tree")
+	var table string
+	for path := range all {
+		if strings.HasSuffix(path, ".sst") {
+			table = path
+		}
+	}
+	seen := 0
+	for at := 10; at < len(all[table]); at += min(1+len(all[table])/60, max(1, len(all[table])-at-20)) {
+		damaged := maps.Clone(all)
+		b := []byte(all[table])
+		b[at] ^= 1
+		damaged[table] = string(b)
+		if err := compactAndRead(t, damaged, rows); err != nil {
+			if seen++; !errors.Is(err, muster.ErrCorrupt) {
+				t.Errorf("byte %d of %d: %v", at, len(b), err)
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d damages were seen", seen)
+	}
+}
+
+// compactAndRead opens a tree of files, has its tables merged, or not, and then checks it and
+// reads a directory of so many entries.
+func compactAndRead(t *testing.T, all map[string]string, entries int) error {
+	t.Helper()
+	heard := &troubles{}
+	tree, err := Open("tree", Options{FS: restore(t, all), Superuser: "root", Logger: slog.New(heard)})
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	for heard.seen.Load() == 0 && tree.db.Metrics().Compact.Count == 0 {
+		if err := errors.Join(t.Context().Err(), tree.db.Set(metaKey(), appendMeta(nil, &tree.committer.meta), pebble.Sync), tree.db.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if heard.failed.Load() && tree.compactions() > 0 {
+		t.Error("a compaction that failed is tried again at once")
+	}
+	if list, err := tryNames(tree, "/t/d000000"); err != nil || len(list) != entries {
+		return fmt.Errorf("%d names: %w", len(list), cmp.Or(err, error(muster.ErrInternal)))
+	}
+	_, err = tree.Fsck(t.Context(), func(p Problem) error { return fmt.Errorf("%+v", p) })
+	return err
+}
+
+// troubles hears of what the store could not do in the background.
+type troubles struct {
+	slog.Handler
+	seen   atomic.Int64
+	failed atomic.Bool
+}
+
+func (l *troubles) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *troubles) Handle(_ context.Context, r slog.Record) error {
+	failed := strings.Contains(r.Message, "background work failed")
+	if failed {
+		l.failed.Store(true)
+	}
+	if failed || strings.Contains(r.Message, "a table is damaged") {
+		l.seen.Add(1)
+	}
+	return nil
+}
+
 // readTen reads the tree of closedTree.
 func readTen(tree *Tree) error {
 	v, err := tree.View()
@@ -568,7 +653,7 @@ func TestOptionsAreValidated(t *testing.T) {
 	if _, err := tryApply(t, tree, muster.Mkdir{Path: "/x"}); !errors.Is(err, muster.ErrUnavailable) {
 		t.Errorf("apply to a closed tree: %v", err)
 	}
-	if _, err := tree.Fsck(t.Context(), nil); !errors.Is(err, muster.ErrUnavailable) {
+	if _, err := tree.Fsck(t.Context(), func(p Problem) error { return fmt.Errorf("%+v", p) }); !errors.Is(err, muster.ErrUnavailable) {
 		t.Errorf("fsck of a closed tree: %v", err)
 	}
 	if tree.Stats().Txid != 0 || tree.Close() != nil {

@@ -82,6 +82,7 @@ func (t *Tree) flush() {
 // release closes the store and gives the folder back.
 func (t *Tree) release() error {
 	var err error
+	close(t.fs.closing)
 	if !t.fs.wedged.Load() {
 		err = storeError(t.db.Close())
 	}

@@ -66,22 +66,32 @@ func reading(t testing.TB, tree *Tree, who muster.Identity, read func(r *Reader)
 }
 
 // names lists a directory by its names.
-func names(t testing.TB, tree *Tree, path string) (names []string) {
+func names(t testing.TB, tree *Tree, path string) []string {
 	t.Helper()
-	reading(t, tree, root, func(r *Reader) {
-		res, err := r.Resolve(path, true)
-		if err == nil {
-			err = r.Scan(&res, "", false)
-		}
-		var row muster.Row
-		for err == nil && r.Next(&row) {
-			names = append(names, string(row.Name))
-		}
-		if err = errors.Join(err, r.Err()); err != nil {
-			t.Fatalf("list %s: %v", path, err)
-		}
-	})
+	names, err := tryNames(tree, path)
+	if err != nil {
+		t.Fatalf("list %s: %v", path, err)
+	}
 	return names
+}
+
+func tryNames(tree *Tree, path string) (names []string, err error) {
+	v, err := tree.View()
+	if err != nil {
+		return nil, err
+	}
+	defer v.Release()
+	r := v.NewReader(&root)
+	defer r.Close()
+	res, err := r.Resolve(path, true)
+	if err == nil {
+		err = r.Scan(&res, "", false)
+	}
+	var row muster.Row
+	for err == nil && r.Next(&row) {
+		names = append(names, string(row.Name))
+	}
+	return names, errors.Join(err, r.Err())
 }
 
 // stat returns the own entry of a path, links followed.
