@@ -44,6 +44,18 @@ func (tx *txn) lookup(dir int32, name string, r *muster.Row) (b blockList, ok bo
 	return b, true, err
 }
 
+// vacancy is place where there must be nothing yet.
+func (tx *txn) vacancy(path string) (dir int32, name string, err error) {
+	if dir, name, err = tx.place(path); err != nil {
+		return 0, "", err
+	}
+	_, ok, err := tx.lookup(dir, name, &tx.row)
+	if err == nil && ok {
+		err = muster.ErrExists
+	}
+	return dir, name, err
+}
+
 // mayChange checks that the caller may add and remove entries of a directory.
 func (tx *txn) mayChange(dir int32) error {
 	if tx.walk.nodes[dir].access&(mayWrite|mayExecute) == mayWrite|mayExecute {
@@ -189,14 +201,9 @@ func (tx *txn) mkdir(c *muster.Mkdir) (uint64, error) {
 }
 
 func (tx *txn) makeDirectory(c *muster.Mkdir) (uint64, error) {
-	dir, name, err := tx.place(c.Path)
+	dir, name, err := tx.vacancy(c.Path)
 	if err != nil {
 		return 0, err
-	}
-	if _, ok, err := tx.lookup(dir, name, &tx.row); err != nil {
-		return 0, err
-	} else if ok {
-		return 0, muster.ErrExists
 	}
 	r := muster.Row{Kind: muster.Directory, Mode: c.Mode, ATime: tx.meta.stamp}
 	return tx.insert(dir, name, owners{c.Owner, c.Group}, &r, blockList{}, tx.stampOr(c.MTime))
@@ -319,14 +326,9 @@ func (tx *txn) symlink(c *muster.Symlink) (uint64, error) {
 	if err := muster.CheckTarget(c.Target); err != nil {
 		return 0, err
 	}
-	dir, name, err := tx.place(c.Path)
+	dir, name, err := tx.vacancy(c.Path)
 	if err != nil {
 		return 0, err
-	}
-	if _, ok, err := tx.lookup(dir, name, &tx.row); err != nil {
-		return 0, err
-	} else if ok {
-		return 0, muster.ErrExists
 	}
 	r := muster.Row{Kind: muster.Link, Mode: 0o777, ATime: tx.meta.stamp, Target: []byte(c.Target)}
 	return tx.insert(dir, name, owners{c.Owner, c.Group}, &r, blockList{}, tx.stampOr(c.MTime))
