@@ -135,7 +135,7 @@ func TestCancelledStreamOfManyMessagesReplacesTheConnection(t *testing.T) {
 		}
 		left <- err
 		return err
-	}}, ServerOptions{})
+	}}, ServerOptions{StallTimeout: time.Hour})
 	var dialed counting
 	p := newPool(t, addr, PoolOptions{MaxConnections: 1, Dial: dialed.dial})
 	s, err := client(p).List(as(t.Context(), "u"))
@@ -151,7 +151,12 @@ func TestCancelledStreamOfManyMessagesReplacesTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Close()
-	wantCode(t, <-left, muster.ErrCancelled)
+	select {
+	case err := <-left:
+		wantCode(t, err, muster.ErrCancelled)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server goes on with a stream that was cancelled")
+	}
 	check(t, p)
 	if n := dialed.dials(); n != 2 {
 		t.Errorf("%d connections were made, want 2", n)

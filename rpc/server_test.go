@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,41 +76,45 @@ func TestPanicInAGoroutineOfACallEndsTheCall(t *testing.T) {
 }
 
 func TestGoroutinesOfACallEndBeforeTheNextCall(t *testing.T) {
-	var mu sync.Mutex
-	var events []string
-	note := func(what string) {
-		mu.Lock()
-		defer mu.Unlock()
-		events = append(events, what)
-	}
-	_, addr := startServer(t, &service{
-		list: func(s pb.DRPCNamespace_ListStream) error {
-			err := Go(s.Context(), func() {
-				_, err := s.Recv() // until the handler has failed
-				note("received " + muster.CodeOf(err).Name())
-			})
-			if err != nil {
-				return err
-			}
-			return muster.ErrNotFound
-		},
-		stat: func(ctx context.Context, _ *pb.PathRequest) (*pb.EntryReply, error) {
-			note("next call")
-			return &pb.EntryReply{}, Go(ctx, func() {})
-		},
-	}, ServerOptions{})
-	p := newPool(t, addr, PoolOptions{MaxConnections: 1})
-	s, err := client(p).List(as(t.Context(), "u"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Recv()
-	wantCode(t, err, muster.ErrNotFound)
-	_, err = client(p).Stat(as(t.Context(), "u"), &pb.PathRequest{})
-	wantCode(t, err, muster.ErrInternal) // no stream, no goroutine
-	if len(events) != 2 || events[0] != "received CANCELLED" {
-		t.Errorf("got %v", events)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var events []string
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, what)
+		}
+		network := newPipes()
+		serve(t, &service{
+			list: func(s pb.DRPCNamespace_ListStream) error {
+				err := Go(s.Context(), func() {
+					_, err := s.Recv()      // until the handler has failed
+					time.Sleep(time.Second) // a next call would not wait as long
+					note("received " + muster.CodeOf(err).Name())
+				})
+				if err != nil {
+					return err
+				}
+				return muster.ErrNotFound
+			},
+			stat: func(ctx context.Context, _ *pb.PathRequest) (*pb.EntryReply, error) {
+				note("next call")
+				return &pb.EntryReply{}, Go(ctx, func() {})
+			},
+		}, network, ServerOptions{})
+		p := newPool(t, "pipe", PoolOptions{MaxConnections: 1, Dial: network.dialPipe})
+		s, err := client(p).List(as(t.Context(), "u"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Recv()
+		wantCode(t, err, muster.ErrNotFound)
+		_, err = client(p).Stat(as(t.Context(), "u"), &pb.PathRequest{})
+		wantCode(t, err, muster.ErrInternal) // no stream, no goroutine
+		if want := []string{"received CANCELLED", "next call"}; !slices.Equal(events, want) || network.dials() != 1 {
+			t.Errorf("got %v on %d connections, want %v on one", events, network.dials(), want)
+		}
+	})
 }
 
 func TestDeadlineAndIdentityReachTheHandler(t *testing.T) {
@@ -259,6 +264,23 @@ func TestConnectionsPastTheLimitAreUnavailable(t *testing.T) {
 		}
 		check(t, late)
 	})
+}
+
+// The answer to a call that is refused at once is not lost, although most of the request
+// is still on its way then.
+func TestRefusedConnectionGetsItsAnswerWhateverItSends(t *testing.T) {
+	_, addr := startServer(t, &service{}, ServerOptions{MaxConnections: 1})
+	p := newPool(t, addr, PoolOptions{})
+	check(t, p)
+	for range 20 {
+		late := newPool(t, addr, PoolOptions{})
+		_, err := client(late).Lstat(as(t.Context(), "u"), &pb.PathRequest{Path: make([]byte, 3<<20)})
+		wantCode(t, err, muster.ErrUnavailable)
+		if !strings.Contains(err.Error(), "1 connections, its limit") {
+			t.Fatalf("got %v", err)
+		}
+		_ = late.Close()
+	}
 }
 
 func TestServerOptionsAreChecked(t *testing.T) {

@@ -77,6 +77,23 @@ func TestStatusOfPaths(t *testing.T) {
 	wantCode(t, err, muster.ErrPermission)
 }
 
+// More blocks than a row holds come from other keys, and only if they are asked for.
+func TestStatusOfAFileOfManyBlocks(t *testing.T) {
+	in := start(t, server.Options{})
+	blocks := make([]muster.Block, 1000)
+	for i := range blocks {
+		blocks[i] = muster.Block{Container: uint64(i), LocalID: 1, Length: 1}
+	}
+	in.apply(t, muster.Create{Path: "/f", Mode: 0o644, Length: 1000, Replication: muster.Replicated(1), BlockSize: 1, Blocks: blocks})
+	r, err := in.Stat(root(t), &pb.PathRequest{Path: []byte("/f"), Blocks: true})
+	if err != nil || len(r.Blocks) != len(blocks) || r.Blocks[999].Container != 999 {
+		t.Errorf("%d blocks, %v", len(r.GetBlocks()), err)
+	}
+	if r, err := in.Stat(root(t), &pb.PathRequest{Path: []byte("/f")}); err != nil || len(r.Blocks) != 0 {
+		t.Errorf("%d blocks that were not asked for, %v", len(r.GetBlocks()), err)
+	}
+}
+
 func TestCommandsAreAppliedOrRefused(t *testing.T) {
 	in := start(t, server.Options{})
 	mkdir := func(path string) *pb.Command {
