@@ -70,7 +70,11 @@ func timed(ctx context.Context, c *client.Client, paths []string,
 			progress(len(batches))
 		}
 	})
-	return batches, time.Since(start), err
+	took := time.Since(start)
+	if progress != nil {
+		progress(len(batches))
+	}
+	return batches, took, err
 }
 
 func digest(batches []*client.Batch) (Digest, error) {
