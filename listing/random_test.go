@@ -147,6 +147,26 @@ func TestEveryByteBudgetGivesTheRowsOfTheOracle(t *testing.T) {
 	}
 }
 
+// From a byte up to where all is on one page, none left out: so a page ends at every place
+// where one can end.
+func TestEveryByteBudgetOfASmallTreeUpToOnePage(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 29
+	}
+	tree := newRandomTree(t, rand.Uint64(), 10)
+	paths, o := tree.paths(), listing.Options{Hidden: muster.HiddenHive}
+	want := tree.oracle(root, paths, o)
+	for budget, fits := 1, false; !fits; budget += step {
+		l := tree.lister(listing.Config{PageBytes: budget})
+		what := fmt.Sprintf("%d bytes a page", budget)
+		got := pages(t, l, root, paths, o)
+		fits = got.messages == 1
+		sameListing(t, "pages, "+what, got.mask(), want)
+		sameListing(t, "stream, "+what, stream(t, l, root, paths, o, 4).mask(), want)
+	}
+}
+
 // The oracle shares the tree's reader with what it checks. Here the names are those that
 // the test itself made.
 func TestListingGivesTheNamesThatWereMade(t *testing.T) {

@@ -17,42 +17,77 @@ import (
 	"github.com/muster-fs/muster/namespace"
 )
 
+// restarted opens the tree of fs anew and gives it to f with a new lister of the same key,
+// whose bounds differ with i.
+func restarted(t *testing.T, fs vfs.FS, i int, f func(l *listing.Lister)) {
+	t.Helper()
+	tree, err := namespace.Open("tree", namespace.Options{FS: fs, Superuser: root.User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	l, err := listing.New(tree, listing.Config{Key: bytes.Clone(testKey), Limit: 5 + i, MaxPaths: 10 + i})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f(l)
+}
+
 // A cursor is good after a restart and on another server of the same cluster key: here
-// each page is asked of a newly opened tree and a new lister.
+// each page, and each message of a stream, is asked of a newly opened tree and a new lister.
 func TestCursorWorksAfterARestartAndOnAnotherServer(t *testing.T) {
 	fs := vfs.NewMem()
 	w := openWorld(t, fs)
 	w.build(filesIn("/a", 7)...)
 	w.build(filesIn("/b", 4)...)
-	paths, o := []string{"/a", "/missing", "/b"}, listing.Options{Limit: 2}
+	w.build(filesIn("/large", 200)...)
+	paths, o := []string{"/a", "/missing", "/b", "/large", "/b"}, listing.Options{Limit: 2}
 	want := pages(t, w.lister(listing.Config{}), root, paths, o)
 	w.tree.Close()
 
-	var got listed
-	var cursor []byte
-	for i := 0; ; i++ {
-		tree, err := namespace.Open("tree", namespace.Options{FS: fs, Superuser: root.User})
-		if err != nil {
-			t.Fatal(err)
+	t.Run("pages", func(t *testing.T) {
+		var got listed
+		var cursor []byte
+		for i, done := 0, false; !done; i++ {
+			restarted(t, fs, i, func(l *listing.Lister) {
+				m := onePage(t, l, paths, o, cursor)
+				got.add(t, m, 0)
+				cursor, done = m.Cursor, m.Done
+			})
 		}
-		l, err := listing.New(tree, listing.Config{Key: bytes.Clone(testKey), Limit: 5 + i, MaxPaths: 10 + i})
-		if err != nil {
-			t.Fatal(err)
+		sameListing(t, "with restarts", &got, want)
+	})
+	t.Run("stream", func(t *testing.T) {
+		var got listed
+		var cursor []byte
+		index, inside := uint64(0), 0
+		for i, done := 0, false; !done; i++ {
+			restarted(t, fs, i, func(l *listing.Lister) {
+				err := l.Stream(t.Context(), root, o, cursor, feedOf(paths[index:], 1), func(m *listing.Message) error {
+					got.add(t, m, 0)
+					cursor, index, done = bytes.Clone(m.Cursor), m.CursorIndex, m.Done
+					if done {
+						return nil
+					}
+					return errStop
+				})
+				if !done && !errors.Is(err, errStop) || done && err != nil {
+					t.Fatal(err)
+				}
+			})
+			if !done && index == uint64(len(got.outcomes)) {
+				inside++
+			}
 		}
-		m, err := l.Page(t.Context(), root, paths, o, cursor)
-		if err != nil {
-			t.Fatal(err)
+		sameListing(t, "with restarts", &got, want)
+		if inside < 2 {
+			t.Errorf("broken %d times inside a path, want 2 or more", inside)
 		}
-		got.add(t, m, 0)
-		if err := tree.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if m.Done {
-			break
-		}
-		cursor = m.Cursor
-	}
-	sameListing(t, "with restarts", &got, want)
+	})
 }
 
 // cut lists one page of a call whose cursor is then inside /b, at index 1, and one whose
@@ -70,12 +105,14 @@ func cut(t *testing.T) (l *listing.Lister, paths []string, o listing.Options, wi
 }
 
 // wantBadCursor wants both kinds of call to fail with INVALID_CURSOR and to send nothing.
+// The stream gets the paths from index 1 on, as for the cursors of cut: they are right, so
+// that the cursor's content is all that it can be refused for.
 func wantBadCursor(t *testing.T, what string, l *listing.Lister, paths []string, o listing.Options, cursor []byte) {
 	t.Helper()
 	if m, err := l.Page(t.Context(), root, paths, o, cursor); !errors.Is(err, muster.ErrCursor) || m != nil {
 		t.Errorf("%s: page: %v, %v", what, m, err)
 	}
-	got, err := resume(t, l, root, paths, o, 2, cursor, 0)
+	got, err := resume(t, l, root, paths[1:], o, 2, cursor, 1)
 	if !errors.Is(err, muster.ErrCursor) || got.messages != 0 {
 		t.Errorf("%s: stream: %d messages, %v", what, got.messages, err)
 	}
