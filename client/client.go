@@ -103,6 +103,7 @@ type link struct {
 	options  Options
 	pool     *rpc.Pool
 	service  pb.DRPCNamespaceClient
+	expander *rpc.Expander
 	id       [16]byte      // of request ids
 	sequence atomic.Uint64 // of the last request id
 
@@ -120,7 +121,11 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	c := &Client{link: newLink(addr, o.withDefaults()), identity: identity}
+	l, err := newLink(addr, o.withDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
+	}
+	c := &Client{link: l, identity: identity}
 	if err := c.handshake(ctx); err != nil {
 		_ = c.Close() // nothing is open that could fail
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
@@ -128,12 +133,25 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	return c, nil
 }
 
-func newLink(addr string, o Options) *link {
-	l := &link{options: o}
+func newLink(addr string, o Options) (*link, error) {
+	expander, err := rpc.NewExpander(rows.MaxFrame)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{options: o, expander: expander}
 	l.pool = rpc.NewPool(addr, rpc.PoolOptions{MaxConnections: o.Connections, DialTimeout: o.DialTimeout})
 	l.service = pb.NewDRPCNamespaceClient(l.pool)
 	_, _ = rand.Read(l.id[:]) // never fails, see its documentation
-	return l
+	return l, nil
+}
+
+// decode checks and decodes the rows of a reply.
+func (l *link) decode(r *reply, columns rows.Columns) (*rows.Batch, error) {
+	frame, err := l.expander.Frame(r.frame, uint32(r.frameSize))
+	if err != nil {
+		return nil, err
+	}
+	return rows.Decode(frame, columns)
 }
 
 // handshake makes sure that both sides speak of the same rows.

@@ -35,6 +35,10 @@ type ListOptions struct {
 	// fails with muster.ErrUnavailable, and its rows are void.
 	Consistency muster.Consistency
 
+	// Compress asks the server to compress the rows on their way: it pays where the
+	// network is slower than about 100 MB/s.
+	Compress bool
+
 	// Cursor is for Pages only: go on after the batch that had it.
 	Cursor []byte
 }
@@ -64,7 +68,12 @@ func (o ListOptions) wire() (*pb.ListOptions, error) {
 	if err := o.Columns.Validate(); err != nil {
 		return nil, err
 	}
+	compression := pb.Compression_COMPRESSION_NONE
+	if o.Compress {
+		compression = pb.Compression_COMPRESSION_ZSTD
+	}
 	return &pb.ListOptions{
+		Compression: compression,
 		Limit:       int32(min(max(o.Limit, 0), math.MaxInt32)),
 		Columns:     uint32(o.Columns.Normal()),
 		Hidden:      pb.Hidden(o.Hidden),

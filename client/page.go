@@ -31,7 +31,7 @@ func (c *Client) page(ctx context.Context, paths []string, cursor []byte, o List
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return pageBatch(&reply{done: true}, nil, o.Columns.Normal())
+		return c.pageBatch(&reply{done: true}, nil, o.Columns.Normal())
 	}
 	request := &pb.ListPageRequest{Options: options, Cursor: cursor, Paths: packPaths(nil, paths), Count: uint32(len(paths))}
 	if n := len(request.Paths); n > c.maxMessage {
@@ -44,13 +44,13 @@ func (c *Client) page(ctx context.Context, paths []string, cursor []byte, o List
 	if err != nil {
 		return nil, err
 	}
-	return pageBatch(r, paths, o.Columns.Normal())
+	return c.pageBatch(r, paths, o.Columns.Normal())
 }
 
 // pageBatch checks a page. Where it begins is the cursor's secret, so that of a whole
 // listing no more is checked than the order and that the last page is at the end.
-func pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch, error) {
-	decoded, err := rows.Decode(r.frame, columns)
+func (l *link) pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch, error) {
+	decoded, err := l.decode(r, columns)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type reply struct {
 	totalOutcomes uint64
 	txid          uint64
 	cursorIndex   uint64
+	frameSize     uint64 // not 0: of the frame when it is expanded
 }
 
 // replyEncoding is the generated encoding with replies as the type above.
@@ -44,6 +45,7 @@ const (
 	replyTotalOutcomes = 6<<3 | uint64(protowire.VarintType)
 	replyTxid          = 7<<3 | uint64(protowire.VarintType)
 	replyCursorIndex   = 8<<3 | uint64(protowire.VarintType)
+	replyFrameSize     = 9<<3 | uint64(protowire.VarintType)
 
 	outcomeIndex     = 1<<3 | uint64(protowire.VarintType)
 	outcomeCode      = 2<<3 | uint64(protowire.VarintType)
@@ -79,6 +81,8 @@ func (r *reply) unmarshal(b []byte) error {
 			r.txid = value
 		case replyCursorIndex:
 			r.cursorIndex = value
+		case replyFrameSize:
+			r.frameSize = uint64(uint32(value)) // as the generated code has it
 		}
 		return nil
 	})

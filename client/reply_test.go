@@ -19,7 +19,7 @@ func generated(b []byte) (*reply, error) {
 	}
 	r := &reply{
 		frame: m.Frame, cursor: m.Cursor, done: m.Done, totalRows: m.TotalRows,
-		totalOutcomes: m.TotalOutcomes, txid: m.Txid, cursorIndex: m.CursorIndex,
+		totalOutcomes: m.TotalOutcomes, txid: m.Txid, cursorIndex: m.CursorIndex, frameSize: uint64(m.FrameSize),
 	}
 	for _, o := range m.Outcomes {
 		r.outcomes = append(r.outcomes, muster.Outcome{
@@ -32,7 +32,7 @@ func generated(b []byte) (*reply, error) {
 
 func sampleReply(t testing.TB) []byte {
 	b, err := proto.Marshal(&pb.ListReply{
-		Frame: []byte("rows"), Cursor: []byte{1, 0, 2}, Done: true, TotalRows: 1 << 40, TotalOutcomes: 2, Txid: 9, CursorIndex: 8,
+		Frame: []byte("rows"), Cursor: []byte{1, 0, 2}, Done: true, TotalRows: 1 << 40, TotalOutcomes: 2, Txid: 9, CursorIndex: 8, FrameSize: 70_000,
 		Outcomes: []*pb.Outcome{
 			{Index: 3, Rows: 4, InodeId: 5, ChangedAt: 6, Txid: 7},
 			{Index: 4, Code: uint32(muster.ErrNotFound), Message: "no /x"},
@@ -70,7 +70,7 @@ func FuzzReplyIsReadAsTheGeneratedCodeReadsIt(f *testing.F) {
 func same(a, b *reply) bool {
 	return string(a.frame) == string(b.frame) && string(a.cursor) == string(b.cursor) &&
 		a.done == b.done && a.totalRows == b.totalRows && a.totalOutcomes == b.totalOutcomes &&
-		a.txid == b.txid && a.cursorIndex == b.cursorIndex &&
+		a.txid == b.txid && a.cursorIndex == b.cursorIndex && a.frameSize == b.frameSize &&
 		(len(a.outcomes)+len(b.outcomes) == 0 || reflect.DeepEqual(a.outcomes, b.outcomes))
 }
 

@@ -176,7 +176,7 @@ func wirePath(path string) string { return path[:min(len(path), muster.MaxPathBy
 
 // enter checks a message whole before any of it is delivered, and books it.
 func (l *listing) enter(r *reply) (*Batch, error) {
-	decoded, err := rows.Decode(r.frame, l.columns)
+	decoded, err := l.client.decode(r, l.columns)
 	if err != nil {
 		return nil, err
 	}

@@ -132,6 +132,7 @@ func TestStrangeValuesAreNamed(t *testing.T) {
 		{create(&pb.Create{Replication: 0x0300}), muster.ErrInvalid, "replication 0x300"},
 		{options(&pb.ListOptions{Hidden: 9}), muster.ErrInvalid, "hidden preset 9"},
 		{options(&pb.ListOptions{Consistency: -1}), muster.ErrInvalid, "consistency -1"},
+		{options(&pb.ListOptions{Compression: 7}), muster.ErrInvalid, "compression 7"},
 		{entry(&pb.EntryReply{Kind: 4}), muster.ErrCorrupt, "kind 4"},
 		{entry(&pb.EntryReply{Kind: 257}), muster.ErrCorrupt, "kind 257"},
 		{entry(&pb.EntryReply{Kind: 1, Mode: 0o2000}), muster.ErrCorrupt, "mode 02000"},
@@ -167,8 +168,8 @@ func TestValuesCrossTheWire(t *testing.T) {
 	if got, err := EntryFromPB(m); err != nil || !reflect.DeepEqual(got, want) || m.Txid != 99 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	o, err := ListOptionsFromPB(&pb.ListOptions{Limit: -3, Columns: 5, Hidden: pb.Hidden_HIDDEN_SPARK, Own: true, Consistency: pb.Consistency_CONSISTENCY_SNAPSHOT})
-	if want := (ListOptions{-3, 5, muster.HiddenSpark, true, muster.ConsistencySnapshot}); err != nil || o != want {
+	o, err := ListOptionsFromPB(&pb.ListOptions{Limit: -3, Columns: 5, Hidden: pb.Hidden_HIDDEN_SPARK, Own: true, Consistency: pb.Consistency_CONSISTENCY_SNAPSHOT, Compression: pb.Compression_COMPRESSION_ZSTD})
+	if want := (ListOptions{-3, 5, muster.HiddenSpark, true, muster.ConsistencySnapshot, true}); err != nil || o != want {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	if o, err := ListOptionsFromPB(nil); err != nil || o != (ListOptions{}) {

@@ -114,7 +114,10 @@ func FuzzUnpackPaths(f *testing.F) {
 	f.Add(append(binary.AppendUvarint(nil, 1<<63), 0), uint32(1))
 	f.Fuzz(func(t *testing.T, packed []byte, count uint32) {
 		const maxPaths, maxBytes = 100, 4096
-		paths, err := UnpackPaths(packed, count, maxPaths, maxBytes)
+		var paths []string
+		var err error
+		// A path takes two bytes at least, and 16 once unpacked.
+		wantAllocated(t, 8*len(packed)+maxBytes+8<<10, func() { paths, err = UnpackPaths(packed, count, maxPaths, maxBytes) })
 		if err != nil {
 			if code := muster.CodeOf(err); code != muster.ErrInvalid && code != muster.ErrLimit {
 				t.Fatalf("got %v", err)

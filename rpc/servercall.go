@@ -135,6 +135,8 @@ func levelOf(err error) slog.Level {
 		return slog.LevelError
 	case muster.ErrUnavailable, muster.ErrUnauthenticated, muster.ErrLimit:
 		return slog.LevelWarn
+	case muster.ErrPermission:
+		return slog.LevelInfo
 	}
 	return slog.LevelDebug
 }

@@ -16,11 +16,12 @@ type ListOptions struct {
 	Hidden      muster.Hidden
 	Own         bool
 	Consistency muster.Consistency
+	Compress    bool // frames by zstd
 }
 
 // ListOptionsFromPB returns the options of a message; nil is the zero value. It
-// refuses with muster.ErrInvalid presets and consistencies that this version does not
-// know; columns are the row schema's business.
+// refuses with muster.ErrInvalid presets, consistencies and compressions that this
+// version does not know; columns are the row schema's business.
 func ListOptionsFromPB(m *pb.ListOptions) (ListOptions, error) {
 	o := ListOptions{Limit: int(m.GetLimit()), Columns: m.GetColumns(), Own: m.GetOwn()}
 	switch m.GetHidden() {
@@ -34,6 +35,13 @@ func ListOptionsFromPB(m *pb.ListOptions) (ListOptions, error) {
 		o.Consistency = muster.Consistency(m.GetConsistency())
 	default:
 		return ListOptions{}, fmt.Errorf("%w: unknown consistency %d; this version knows page (0) and snapshot (1)", muster.ErrInvalid, m.GetConsistency())
+	}
+	switch m.GetCompression() {
+	case pb.Compression_COMPRESSION_NONE:
+	case pb.Compression_COMPRESSION_ZSTD:
+		o.Compress = true
+	default:
+		return ListOptions{}, fmt.Errorf("%w: unknown compression %d; this version knows none (0) and zstd (1)", muster.ErrInvalid, m.GetCompression())
 	}
 	return o, nil
 }

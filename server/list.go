@@ -20,7 +20,7 @@ func (h *handlers) ListPage(ctx context.Context, r *pb.ListPageRequest) (*pb.Lis
 	if err != nil {
 		return nil, err
 	}
-	options, err := listOptions(r.GetOptions())
+	options, out, err := h.options(r.GetOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (h *handlers) ListPage(ctx context.Context, r *pb.ListPageRequest) (*pb.Lis
 	if err != nil {
 		return nil, err
 	}
-	var out output
+	h.reportDenied(caller.User, m.Outcomes)
 	return out.fill(m), nil
 }
 
@@ -51,22 +51,40 @@ func (h *handlers) List(stream pb.DRPCNamespace_ListStream) error {
 	if err != nil {
 		return err
 	}
-	options, err := listOptions(first.GetOptions())
+	options, out, err := h.options(first.GetOptions())
 	if err != nil {
 		return err
 	}
-	out := &output{stream: stream}
-	return h.lister.Stream(ctx, &caller, options, first.GetCursor(), in.next, out.send)
+	out.stream = stream
+	return h.lister.Stream(ctx, &caller, options, first.GetCursor(), in.next, func(m *listing.Message) error {
+		h.reportDenied(caller.User, m.Outcomes)
+		return out.send(m)
+	})
 }
 
-func listOptions(m *pb.ListOptions) (listing.Options, error) {
+// options returns what is to be listed, and the output that it goes to.
+func (h *handlers) options(m *pb.ListOptions) (listing.Options, *output, error) {
 	o, err := rpc.ListOptionsFromPB(m)
 	if err != nil {
-		return listing.Options{}, err
+		return listing.Options{}, nil, err
+	}
+	out := new(output)
+	if o.Compress {
+		out.compressor = h.compressor
 	}
 	return listing.Options{
 		Limit: o.Limit, Columns: rows.Columns(o.Columns), Hidden: o.Hidden, Own: o.Own, Consistency: o.Consistency,
-	}, nil
+	}, out, nil
+}
+
+// reportDenied logs each path that its caller may not list: the call as a whole goes
+// well, and its own line in the log says nothing of that.
+func (h *handlers) reportDenied(user string, outcomes []muster.Outcome) {
+	for i := range outcomes {
+		if o := &outcomes[i]; o.Code == muster.ErrPermission {
+			h.log.Info("denied", "call", "List", "user", user, "error", o.Message)
+		}
+	}
 }
 
 // intake takes the requests of a List call. A goroutine of the call receives them, one
@@ -135,10 +153,12 @@ func (in *intake) next(ctx context.Context) ([]string, error) {
 
 // output makes replies of messages. The reply and its buffer are used again and again.
 type output struct {
-	stream   pb.DRPCNamespace_ListStream
-	reply    pb.ListReply
-	outcomes []*pb.Outcome // those of the reply, and more from earlier ones
-	buffer   []byte
+	stream     pb.DRPCNamespace_ListStream
+	compressor *rpc.Compressor // nil: frames go as they are
+	reply      pb.ListReply
+	outcomes   []*pb.Outcome // those of the reply, and more from earlier ones
+	packed     []byte        // a compressed frame
+	buffer     []byte
 }
 
 // send sends a message.
@@ -160,7 +180,14 @@ func (out *output) fill(m *listing.Message) *pb.ListReply {
 		rpc.OutcomeToPB(out.outcomes[i], &m.Outcomes[i])
 	}
 	r := &out.reply
-	r.Frame, r.Outcomes, r.Cursor, r.CursorIndex = m.Frame, out.outcomes[:len(m.Outcomes)], m.Cursor, m.CursorIndex
+	r.Frame, r.FrameSize = m.Frame, 0
+	if out.compressor != nil {
+		r.Frame, r.FrameSize = out.compressor.Frame(out.packed[:0], m.Frame)
+	}
+	if r.FrameSize > 0 {
+		out.packed = r.Frame
+	}
+	r.Outcomes, r.Cursor, r.CursorIndex = out.outcomes[:len(m.Outcomes)], m.Cursor, m.CursorIndex
 	r.Done, r.TotalRows, r.TotalOutcomes, r.Txid = m.Done, m.TotalRows, m.TotalOutcomes, m.Txid
 	return r
 }

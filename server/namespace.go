@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/muster-fs/muster"
@@ -15,17 +16,19 @@ import (
 
 // handlers are the calls of the namespace service. They keep no state of their own.
 type handlers struct {
-	tree    *namespace.Tree
-	lister  *listing.Lister
-	rpc     *rpc.Server
-	version string
-	started time.Time
+	tree       *namespace.Tree
+	lister     *listing.Lister
+	rpc        *rpc.Server
+	compressor *rpc.Compressor
+	log        *slog.Logger
+	version    string
+	started    time.Time
 }
 
 var _ pb.DRPCNamespaceServer = (*handlers)(nil)
 
 // features are what clients may ask for by name.
-var features = []string{"list", "list-page", "own-entries", "request-ids", "snapshot"}
+var features = []string{"compression", "list", "list-page", "own-entries", "request-ids", "snapshot"}
 
 // Capabilities says what the server can do and which bounds it keeps.
 func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) (*pb.CapabilitiesReply, error) {

@@ -105,7 +105,11 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	h := &handlers{tree: s.tree, lister: lister, version: o.Version, started: time.Now()}
+	compressor, err := rpc.NewCompressor()
+	if err != nil {
+		return err
+	}
+	h := &handlers{tree: s.tree, lister: lister, compressor: compressor, log: s.log, version: o.Version, started: time.Now()}
 	if s.rpc, err = rpc.NewServer(h, pb.DRPCNamespaceDescription{}, o.RPC); err != nil {
 		return err
 	}

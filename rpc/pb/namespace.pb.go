@@ -119,6 +119,52 @@ func (Consistency) EnumDescriptor() ([]byte, []int) {
 	return file_namespace_proto_rawDescGZIP(), []int{1}
 }
 
+type Compression int32
+
+const (
+	Compression_COMPRESSION_NONE Compression = 0
+	Compression_COMPRESSION_ZSTD Compression = 1
+)
+
+// Enum value maps for Compression.
+var (
+	Compression_name = map[int32]string{
+		0: "COMPRESSION_NONE",
+		1: "COMPRESSION_ZSTD",
+	}
+	Compression_value = map[string]int32{
+		"COMPRESSION_NONE": 0,
+		"COMPRESSION_ZSTD": 1,
+	}
+)
+
+func (x Compression) Enum() *Compression {
+	p := new(Compression)
+	*p = x
+	return p
+}
+
+func (x Compression) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Compression) Descriptor() protoreflect.EnumDescriptor {
+	return file_namespace_proto_enumTypes[2].Descriptor()
+}
+
+func (Compression) Type() protoreflect.EnumType {
+	return &file_namespace_proto_enumTypes[2]
+}
+
+func (x Compression) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Compression.Descriptor instead.
+func (Compression) EnumDescriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{2}
+}
+
 type CapabilitiesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -285,6 +331,7 @@ type ListOptions struct {
 	Columns       uint32                 `protobuf:"varint,2,opt,name=columns,proto3" json:"columns,omitempty"` // bit set of the row schema's columns; 0: the default ones
 	Hidden        Hidden                 `protobuf:"varint,3,opt,name=hidden,proto3,enum=muster.v1.Hidden" json:"hidden,omitempty"`
 	Own           bool                   `protobuf:"varint,4,opt,name=own,proto3" json:"own,omitempty"`                                            // the given paths' own entries instead of their children
+	Compression   Compression            `protobuf:"varint,6,opt,name=compression,proto3,enum=muster.v1.Compression" json:"compression,omitempty"` // of the frames; those that gain nothing are left as they are
 	Consistency   Consistency            `protobuf:"varint,5,opt,name=consistency,proto3,enum=muster.v1.Consistency" json:"consistency,omitempty"` // page calls: CONSISTENCY_PAGE only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -346,6 +393,13 @@ func (x *ListOptions) GetOwn() bool {
 		return x.Own
 	}
 	return false
+}
+
+func (x *ListOptions) GetCompression() Compression {
+	if x != nil {
+		return x.Compression
+	}
+	return Compression_COMPRESSION_NONE
 }
 
 func (x *ListOptions) GetConsistency() Consistency {
@@ -601,6 +655,7 @@ type ListReply struct {
 	TotalOutcomes uint64                 `protobuf:"varint,6,opt,name=total_outcomes,json=totalOutcomes,proto3" json:"total_outcomes,omitempty"`
 	Txid          uint64                 `protobuf:"varint,7,opt,name=txid,proto3" json:"txid,omitempty"`                                  // of the newest view in this message
 	CursorIndex   uint64                 `protobuf:"varint,8,opt,name=cursor_index,json=cursorIndex,proto3" json:"cursor_index,omitempty"` // index of the path that the cursor names: a resumed stream starts with it
+	FrameSize     uint32                 `protobuf:"varint,9,opt,name=frame_size,json=frameSize,proto3" json:"frame_size,omitempty"`       // not 0: frame is compressed, and has so many bytes when it is expanded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -687,6 +742,13 @@ func (x *ListReply) GetTxid() uint64 {
 func (x *ListReply) GetCursorIndex() uint64 {
 	if x != nil {
 		return x.CursorIndex
+	}
+	return 0
+}
+
+func (x *ListReply) GetFrameSize() uint32 {
+	if x != nil {
+		return x.FrameSize
 	}
 	return 0
 }
@@ -2228,12 +2290,13 @@ const file_namespace_proto_rawDesc = "" +
 	"\bfeatures\x18\t \x03(\tR\bfeatures\x12\x12\n" +
 	"\x04user\x18\n" +
 	" \x01(\tR\x04user\x12\x1c\n" +
-	"\tsuperuser\x18\v \x01(\bR\tsuperuser\"\xb4\x01\n" +
+	"\tsuperuser\x18\v \x01(\bR\tsuperuser\"\xee\x01\n" +
 	"\vListOptions\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x18\n" +
 	"\acolumns\x18\x02 \x01(\rR\acolumns\x12)\n" +
 	"\x06hidden\x18\x03 \x01(\x0e2\x11.muster.v1.HiddenR\x06hidden\x12\x10\n" +
 	"\x03own\x18\x04 \x01(\bR\x03own\x128\n" +
+	"\vcompression\x18\x06 \x01(\x0e2\x16.muster.v1.CompressionR\vcompression\x128\n" +
 	"\vconsistency\x18\x05 \x01(\x0e2\x16.muster.v1.ConsistencyR\vconsistency\"\x97\x01\n" +
 	"\vListRequest\x120\n" +
 	"\aoptions\x18\x01 \x01(\v2\x16.muster.v1.ListOptionsR\aoptions\x12\x16\n" +
@@ -2254,7 +2317,7 @@ const file_namespace_proto_rawDesc = "" +
 	"\binode_id\x18\x05 \x01(\x04R\ainodeId\x12\x1d\n" +
 	"\n" +
 	"changed_at\x18\x06 \x01(\x04R\tchangedAt\x12\x12\n" +
-	"\x04txid\x18\a \x01(\x04R\x04txid\"\xfa\x01\n" +
+	"\x04txid\x18\a \x01(\x04R\x04txid\"\x99\x02\n" +
 	"\tListReply\x12\x14\n" +
 	"\x05frame\x18\x01 \x01(\fR\x05frame\x12.\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x12.muster.v1.OutcomeR\boutcomes\x12\x16\n" +
@@ -2264,7 +2327,9 @@ const file_namespace_proto_rawDesc = "" +
 	"total_rows\x18\x05 \x01(\x04R\ttotalRows\x12%\n" +
 	"\x0etotal_outcomes\x18\x06 \x01(\x04R\rtotalOutcomes\x12\x12\n" +
 	"\x04txid\x18\a \x01(\x04R\x04txid\x12!\n" +
-	"\fcursor_index\x18\b \x01(\x04R\vcursorIndex\"9\n" +
+	"\fcursor_index\x18\b \x01(\x04R\vcursorIndex\x12\x1d\n" +
+	"\n" +
+	"frame_size\x18\t \x01(\rR\tframeSize\"9\n" +
 	"\vPathRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\bR\x06blocks\"X\n" +
@@ -2405,7 +2470,10 @@ const file_namespace_proto_rawDesc = "" +
 	"\fHIDDEN_SPARK\x10\x02*=\n" +
 	"\vConsistency\x12\x14\n" +
 	"\x10CONSISTENCY_PAGE\x10\x00\x12\x18\n" +
-	"\x14CONSISTENCY_SNAPSHOT\x10\x012\xab\x04\n" +
+	"\x14CONSISTENCY_SNAPSHOT\x10\x01*9\n" +
+	"\vCompression\x12\x14\n" +
+	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xab\x04\n" +
 	"\tNamespace\x12L\n" +
 	"\fCapabilities\x12\x1e.muster.v1.CapabilitiesRequest\x1a\x1c.muster.v1.CapabilitiesReply\x128\n" +
 	"\x04List\x12\x16.muster.v1.ListRequest\x1a\x14.muster.v1.ListReply(\x010\x01\x12<\n" +
@@ -2429,80 +2497,82 @@ func file_namespace_proto_rawDescGZIP() []byte {
 	return file_namespace_proto_rawDescData
 }
 
-var file_namespace_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_namespace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_namespace_proto_goTypes = []any{
 	(Hidden)(0),                 // 0: muster.v1.Hidden
 	(Consistency)(0),            // 1: muster.v1.Consistency
-	(*CapabilitiesRequest)(nil), // 2: muster.v1.CapabilitiesRequest
-	(*CapabilitiesReply)(nil),   // 3: muster.v1.CapabilitiesReply
-	(*ListOptions)(nil),         // 4: muster.v1.ListOptions
-	(*ListRequest)(nil),         // 5: muster.v1.ListRequest
-	(*ListPageRequest)(nil),     // 6: muster.v1.ListPageRequest
-	(*Outcome)(nil),             // 7: muster.v1.Outcome
-	(*ListReply)(nil),           // 8: muster.v1.ListReply
-	(*PathRequest)(nil),         // 9: muster.v1.PathRequest
-	(*Block)(nil),               // 10: muster.v1.Block
-	(*EntryReply)(nil),          // 11: muster.v1.EntryReply
-	(*ReadLinkReply)(nil),       // 12: muster.v1.ReadLinkReply
-	(*Mkdir)(nil),               // 13: muster.v1.Mkdir
-	(*Create)(nil),              // 14: muster.v1.Create
-	(*Symlink)(nil),             // 15: muster.v1.Symlink
-	(*Rename)(nil),              // 16: muster.v1.Rename
-	(*Delete)(nil),              // 17: muster.v1.Delete
-	(*SetAttr)(nil),             // 18: muster.v1.SetAttr
-	(*Command)(nil),             // 19: muster.v1.Command
-	(*ApplyRequest)(nil),        // 20: muster.v1.ApplyRequest
-	(*ApplyReply)(nil),          // 21: muster.v1.ApplyReply
-	(*Refusal)(nil),             // 22: muster.v1.Refusal
-	(*StatusRequest)(nil),       // 23: muster.v1.StatusRequest
-	(*StatusReply)(nil),         // 24: muster.v1.StatusReply
-	(*Counter)(nil),             // 25: muster.v1.Counter
-	(*FsckRequest)(nil),         // 26: muster.v1.FsckRequest
-	(*FsckReply)(nil),           // 27: muster.v1.FsckReply
-	(*Problem)(nil),             // 28: muster.v1.Problem
+	(Compression)(0),            // 2: muster.v1.Compression
+	(*CapabilitiesRequest)(nil), // 3: muster.v1.CapabilitiesRequest
+	(*CapabilitiesReply)(nil),   // 4: muster.v1.CapabilitiesReply
+	(*ListOptions)(nil),         // 5: muster.v1.ListOptions
+	(*ListRequest)(nil),         // 6: muster.v1.ListRequest
+	(*ListPageRequest)(nil),     // 7: muster.v1.ListPageRequest
+	(*Outcome)(nil),             // 8: muster.v1.Outcome
+	(*ListReply)(nil),           // 9: muster.v1.ListReply
+	(*PathRequest)(nil),         // 10: muster.v1.PathRequest
+	(*Block)(nil),               // 11: muster.v1.Block
+	(*EntryReply)(nil),          // 12: muster.v1.EntryReply
+	(*ReadLinkReply)(nil),       // 13: muster.v1.ReadLinkReply
+	(*Mkdir)(nil),               // 14: muster.v1.Mkdir
+	(*Create)(nil),              // 15: muster.v1.Create
+	(*Symlink)(nil),             // 16: muster.v1.Symlink
+	(*Rename)(nil),              // 17: muster.v1.Rename
+	(*Delete)(nil),              // 18: muster.v1.Delete
+	(*SetAttr)(nil),             // 19: muster.v1.SetAttr
+	(*Command)(nil),             // 20: muster.v1.Command
+	(*ApplyRequest)(nil),        // 21: muster.v1.ApplyRequest
+	(*ApplyReply)(nil),          // 22: muster.v1.ApplyReply
+	(*Refusal)(nil),             // 23: muster.v1.Refusal
+	(*StatusRequest)(nil),       // 24: muster.v1.StatusRequest
+	(*StatusReply)(nil),         // 25: muster.v1.StatusReply
+	(*Counter)(nil),             // 26: muster.v1.Counter
+	(*FsckRequest)(nil),         // 27: muster.v1.FsckRequest
+	(*FsckReply)(nil),           // 28: muster.v1.FsckReply
+	(*Problem)(nil),             // 29: muster.v1.Problem
 }
 var file_namespace_proto_depIdxs = []int32{
 	0,  // 0: muster.v1.ListOptions.hidden:type_name -> muster.v1.Hidden
-	1,  // 1: muster.v1.ListOptions.consistency:type_name -> muster.v1.Consistency
-	4,  // 2: muster.v1.ListRequest.options:type_name -> muster.v1.ListOptions
-	4,  // 3: muster.v1.ListPageRequest.options:type_name -> muster.v1.ListOptions
-	7,  // 4: muster.v1.ListReply.outcomes:type_name -> muster.v1.Outcome
-	10, // 5: muster.v1.EntryReply.blocks:type_name -> muster.v1.Block
-	10, // 6: muster.v1.Create.blocks:type_name -> muster.v1.Block
-	13, // 7: muster.v1.Command.mkdir:type_name -> muster.v1.Mkdir
-	14, // 8: muster.v1.Command.create:type_name -> muster.v1.Create
-	15, // 9: muster.v1.Command.symlink:type_name -> muster.v1.Symlink
-	16, // 10: muster.v1.Command.rename:type_name -> muster.v1.Rename
-	17, // 11: muster.v1.Command.delete:type_name -> muster.v1.Delete
-	18, // 12: muster.v1.Command.set_attr:type_name -> muster.v1.SetAttr
-	19, // 13: muster.v1.ApplyRequest.commands:type_name -> muster.v1.Command
-	22, // 14: muster.v1.ApplyReply.refusal:type_name -> muster.v1.Refusal
-	25, // 15: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
-	28, // 16: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
-	2,  // 17: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
-	5,  // 18: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
-	6,  // 19: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
-	9,  // 20: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
-	9,  // 21: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
-	9,  // 22: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
-	20, // 23: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
-	23, // 24: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
-	26, // 25: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
-	3,  // 26: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
-	8,  // 27: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
-	8,  // 28: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
-	11, // 29: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
-	11, // 30: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
-	12, // 31: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
-	21, // 32: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
-	24, // 33: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
-	27, // 34: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
-	26, // [26:35] is the sub-list for method output_type
-	17, // [17:26] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	2,  // 1: muster.v1.ListOptions.compression:type_name -> muster.v1.Compression
+	1,  // 2: muster.v1.ListOptions.consistency:type_name -> muster.v1.Consistency
+	5,  // 3: muster.v1.ListRequest.options:type_name -> muster.v1.ListOptions
+	5,  // 4: muster.v1.ListPageRequest.options:type_name -> muster.v1.ListOptions
+	8,  // 5: muster.v1.ListReply.outcomes:type_name -> muster.v1.Outcome
+	11, // 6: muster.v1.EntryReply.blocks:type_name -> muster.v1.Block
+	11, // 7: muster.v1.Create.blocks:type_name -> muster.v1.Block
+	14, // 8: muster.v1.Command.mkdir:type_name -> muster.v1.Mkdir
+	15, // 9: muster.v1.Command.create:type_name -> muster.v1.Create
+	16, // 10: muster.v1.Command.symlink:type_name -> muster.v1.Symlink
+	17, // 11: muster.v1.Command.rename:type_name -> muster.v1.Rename
+	18, // 12: muster.v1.Command.delete:type_name -> muster.v1.Delete
+	19, // 13: muster.v1.Command.set_attr:type_name -> muster.v1.SetAttr
+	20, // 14: muster.v1.ApplyRequest.commands:type_name -> muster.v1.Command
+	23, // 15: muster.v1.ApplyReply.refusal:type_name -> muster.v1.Refusal
+	26, // 16: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
+	29, // 17: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
+	3,  // 18: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
+	6,  // 19: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
+	7,  // 20: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
+	10, // 21: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
+	10, // 22: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
+	10, // 23: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
+	21, // 24: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
+	24, // 25: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
+	27, // 26: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
+	4,  // 27: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
+	9,  // 28: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
+	9,  // 29: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
+	12, // 30: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
+	12, // 31: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
+	13, // 32: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
+	22, // 33: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
+	25, // 34: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
+	28, // 35: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
+	27, // [27:36] is the sub-list for method output_type
+	18, // [18:27] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_namespace_proto_init() }
@@ -2527,7 +2597,7 @@ func file_namespace_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_namespace_proto_rawDesc), len(file_namespace_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
