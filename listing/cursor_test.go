@@ -3,6 +3,7 @@ package listing
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -148,6 +149,23 @@ func TestChainTellsPathListsApart(t *testing.T) {
 	}
 }
 
+// wantAllocated wants f to allocate at most limit bytes. The rest of the process may
+// allocate at the same time: so f has three tries.
+func wantAllocated(t *testing.T, limit int, f func()) {
+	t.Helper()
+	var took uint64
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		if took = after.TotalAlloc - before.TotalAlloc; took <= uint64(limit) {
+			return
+		}
+	}
+	t.Fatalf("it took %d bytes of memory, want at most %d", took, limit)
+}
+
 func FuzzCursor(f *testing.F) {
 	s := sealerFor(testKey(1), Options{})
 	f.Add(s.seal(nil, &position{state: inside, index: 2, id: 5, name: []byte("n")}), true)
@@ -159,7 +177,9 @@ func FuzzCursor(f *testing.F) {
 			body := b[: len(b)-cursorTag : len(b)-cursorTag]
 			b = append(body, s.tag(body)...)
 		}
-		p, err := s.open(b)
+		var p position
+		var err error
+		wantAllocated(t, 8<<10, func() { p, err = s.open(b) })
 		if err != nil {
 			if !errors.Is(err, muster.ErrCursor) {
 				t.Fatalf("not an invalid cursor: %v", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -213,6 +214,23 @@ func TestFrameMayLieAnywhere(t *testing.T) {
 	}
 }
 
+// wantAllocated wants f to allocate at most limit bytes. The rest of the process may
+// allocate at the same time: so f has three tries.
+func wantAllocated(t *testing.T, limit int, f func()) {
+	t.Helper()
+	var took uint64
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		if took = after.TotalAlloc - before.TotalAlloc; took <= uint64(limit) {
+			return
+		}
+	}
+	t.Fatalf("it took %d bytes of memory, want at most %d", took, limit)
+}
+
 // Run it with -fuzzminimizetime=100x: frames are large, and minimizing each new one for
 // the default of a minute leaves no time to look for others.
 func FuzzDecode(f *testing.F) {
@@ -226,7 +244,10 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte, columns uint32) {
 		// As it is, then with a right checksum and columns: behind those the structure is checked.
 		decode := func(frame []byte, c Columns) {
-			b, err := Decode(frame, c)
+			var b *Batch
+			var err error
+			// A batch and a template, besides two copies: the test's and Decode's.
+			wantAllocated(t, 2*len(frame)+64<<10, func() { b, err = Decode(bytes.Clone(frame), c) })
 			if err != nil {
 				if code := muster.CodeOf(err); code != muster.ErrCorrupt && code != muster.ErrInvalid {
 					t.Fatalf("code %v of %v", code, err)
@@ -235,7 +256,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			walk(b)
 		}
-		decode(bytes.Clone(frame), Columns(columns))
+		decode(frame, Columns(columns))
 		if len(frame) >= headerBytes {
 			c := Columns(columns).Normal()
 			fixed := bytes.Clone(frame)
