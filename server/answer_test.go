@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/muster-fs/muster"
@@ -13,10 +14,30 @@ import (
 	"github.com/muster-fs/muster/server"
 )
 
+// journal keeps what a server logs.
+type journal struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// take returns what was logged since it was called last.
+func (j *journal) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	defer j.text.Reset()
+	return j.text.String()
+}
+
 // The call as a whole goes well, so only a line of its own tells an administrator who was
 // kept out of what. HDFS writes two lines for such a path, one of which says it was allowed.
 func TestEachDeniedPathOfABatchIsLoggedOnce(t *testing.T) {
-	var log bytes.Buffer
+	var log journal
 	in := start(t, server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	in.apply(t,
 		muster.Mkdir{Path: "/open", Mode: 0o755}, muster.Mkdir{Path: "/shut", Mode: 0o700}, muster.Mkdir{Path: "/also-open", Mode: 0o755})
@@ -30,13 +51,13 @@ func TestEachDeniedPathOfABatchIsLoggedOnce(t *testing.T) {
 		},
 	}
 	for name, list := range list {
-		log.Reset()
+		log.take()
 		if err := list(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		in.check(t) // the call is over
 		var denied []string
-		for line := range strings.Lines(log.String()) {
+		for line := range strings.Lines(log.take()) {
 			if strings.Contains(line, "msg=denied") {
 				denied = append(denied, line)
 			}
