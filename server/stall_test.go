@@ -114,7 +114,7 @@ func (in *instance) mustShow(t *testing.T, txid uint64, entries int) {
 	}
 	last, err := drain(in.begin(t, root(t), chunk(true, "/d")))
 	if err != nil || last == nil || last.TotalRows != uint64(entries) || last.TotalOutcomes != 1 {
-		t.Errorf("the stream ended with %v, %v, want %d rows", last, err, entries)
+		t.Errorf("the stream has %d rows of %d paths, %v, want %d rows", last.GetTotalRows(), last.GetTotalOutcomes(), err, entries)
 	}
 	if r, err := in.Stat(root(t), &pb.PathRequest{Path: []byte("/d")}); err != nil || r.Txid != txid {
 		t.Errorf("the directory: %v, %v, want txid %d", r, err, txid)
