@@ -2,11 +2,14 @@ package client_test
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/listing/rows"
@@ -78,5 +81,58 @@ func TestRecordHasTheRowsOfTheBatch(t *testing.T) {
 			}
 		}
 		record.Release()
+	}
+}
+
+// wantReleased wants that a released array, and all below it, has no owner left: Arrow
+// lets go of what an array holds with its last reference.
+func wantReleased(t *testing.T, name string, data arrow.ArrayData, below []arrow.ArrayData) {
+	t.Helper()
+	if data.Buffers() != nil || data.Children() != nil {
+		t.Errorf("%s is still held", name)
+	}
+	for _, child := range below {
+		if child.Buffers() != nil {
+			t.Errorf("an array in %s is still held", name)
+		}
+	}
+}
+
+func descendants(data arrow.ArrayData) (all []arrow.ArrayData) {
+	for _, child := range data.Children() {
+		all = append(append(all, child), descendants(child)...)
+	}
+	return all
+}
+
+func TestReleasedRecordsAndWrittenStreamsHoldNothing(t *testing.T) {
+	before := memory.DefaultAllocator
+	checked := memory.NewCheckedAllocator(before)
+	memory.DefaultAllocator = checked // what a writer allocates from
+	t.Cleanup(func() { memory.DefaultAllocator = before })
+	c := connect(t)
+	plant(t, c, names("/d/", 100)...)
+	for b, err := range c.List(t.Context(), slices.Values([]string{"/d"}), client.ListOptions{Columns: rows.AllColumns}) {
+		must(t, err)
+		must(t, b.IPC(io.Discard))
+		checked.AssertSize(t, 0)
+
+		record := b.Record()
+		record.Retain()
+		record.Release()
+		var data []arrow.ArrayData
+		var below [][]arrow.ArrayData
+		for _, column := range record.Columns() {
+			if column.Len() != b.Len() {
+				t.Fatalf("a retained record has %d rows, want %d", column.Len(), b.Len())
+			}
+			data = append(data, column.Data())
+			below = append(below, descendants(column.Data()))
+		}
+		record.Release()
+		for i, field := range record.Schema().Fields() {
+			wantReleased(t, field.Name, data[i], below[i])
+		}
+		checked.AssertSize(t, 0)
 	}
 }

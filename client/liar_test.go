@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"storj.io/drpc"
+
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/listing/rows"
@@ -61,9 +63,16 @@ func (l *liar) Fsck(_ *pb.FsckRequest, stream pb.DRPCNamespace_FsckStream) error
 // serve runs the liar and returns its address.
 func (l *liar) serve(t *testing.T) string {
 	t.Helper()
+	_, addr := serveAs(t, l, pb.DRPCNamespaceDescription{})
+	return addr
+}
+
+// serveAs runs the liar as a server of the calls described until the test ends.
+func serveAs(t *testing.T, l *liar, calls drpc.Description) (s *rpc.Server, addr string) {
+	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	s, err := rpc.NewServer(l, pb.DRPCNamespaceDescription{}, rpc.ServerOptions{})
+	s, err = rpc.NewServer(l, calls, rpc.ServerOptions{})
 	must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(lis) }()
@@ -73,7 +82,7 @@ func (l *liar) serve(t *testing.T) string {
 		}
 		<-served
 	})
-	return lis.Addr().String()
+	return s, lis.Addr().String()
 }
 
 // frame has a row for each path index.
