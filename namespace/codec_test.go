@@ -218,37 +218,6 @@ func TestDecodersRefuseWhatNoEncoderMakes(t *testing.T) {
 	}
 }
 
-// fuzzCodec checks that no bytes make a decoder panic, and that what it accepts is exactly what
-// the encoder makes: bytes it does not understand are never taken for something else.
-func fuzzCodec(f *testing.F, name string) {
-	for _, c := range codecs {
-		if c.name != name {
-			continue
-		}
-		for _, v := range c.samples() {
-			f.Add(v[:min(len(v), 1000)])
-			f.Add(v)
-		}
-		f.Fuzz(func(t *testing.T, v []byte) {
-			again, err := c.recode(v)
-			if err != nil && !errors.Is(err, muster.ErrCorrupt) {
-				t.Errorf("code %v", muster.CodeOf(err).Name())
-			}
-			if err == nil && !bytes.Equal(again, v) {
-				t.Errorf("accepted %x, which encodes as %x", v, again)
-			}
-		})
-	}
-}
-
-func FuzzRow(f *testing.F)    { fuzzCodec(f, "row") }
-func FuzzRecord(f *testing.F) { fuzzCodec(f, "record") }
-func FuzzResult(f *testing.F) { fuzzCodec(f, "result") }
-func FuzzMeta(f *testing.F)   { fuzzCodec(f, "meta") }
-func FuzzExpiry(f *testing.F) { fuzzCodec(f, "expiry") }
-func FuzzChunk(f *testing.F)  { fuzzCodec(f, "chunk") }
-func FuzzQueue(f *testing.F)  { fuzzCodec(f, "queue") }
-
 func TestKeysSortAsTheirNumbersAndNamesDo(t *testing.T) {
 	keys := [][]byte{
 		appendRowKey(nil, 1, ""), appendRowKey(nil, 1, "a"), appendRowKey(nil, 1, "a=1"), appendRowKey(nil, 1, "b"),

@@ -40,7 +40,7 @@ func readFormat(files vfs.FS, dir string) (exists bool, err error) {
 	number, end := strings.CutSuffix(number, "\n")
 	version, err := strconv.ParseUint(number, 10, 32)
 	switch {
-	case !ok || !end || err != nil || version == 0:
+	case !ok || !end || err != nil || version == 0 || number != strconv.FormatUint(version, 10):
 		return false, fmt.Errorf("%w: its %s file says %q", muster.ErrCorrupt, formatFile, text)
 	case version > formatVersion:
 		return false, fmt.Errorf("%w: it has format version %d, and this program knows versions up to %d; use a newer one", muster.ErrInvalid, version, formatVersion)

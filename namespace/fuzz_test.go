@@ -1,0 +1,176 @@
+package namespace
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	logs "github.com/cockroachdb/pebble/record"
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/muster-fs/muster"
+)
+
+// fuzzCodec checks that no bytes make a decoder panic or allocate much more than there are bytes,
+// and that what it accepts is exactly what the encoder makes: bytes it does not understand are
+// never taken for something else.
+func fuzzCodec(f *testing.F, name string) {
+	for _, c := range codecs {
+		if c.name != name {
+			continue
+		}
+		for _, v := range c.samples() {
+			f.Add(v[:min(len(v), 1000)])
+			f.Add(v)
+		}
+		f.Fuzz(func(t *testing.T, v []byte) {
+			again, err := c.recode(v)
+			if err != nil && !errors.Is(err, muster.ErrCorrupt) {
+				t.Errorf("code %v", muster.CodeOf(err).Name())
+			}
+			if err == nil && !bytes.Equal(again, v) {
+				t.Errorf("accepted %x, which encodes as %x", v, again)
+			}
+			mustAllocate(t, 16*len(v)+8<<10, func() { c.recode(v) })
+		})
+	}
+}
+
+// mustAllocate checks that do allocates at most so many bytes; the rest of the process may
+// allocate in one run, but not in each.
+func mustAllocate(t *testing.T, most int, do func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	for range 5 {
+		runtime.ReadMemStats(&before)
+		do()
+		runtime.ReadMemStats(&after)
+		if after.TotalAlloc-before.TotalAlloc <= uint64(most) {
+			return
+		}
+	}
+	t.Errorf("allocated %d bytes, want at most %d", after.TotalAlloc-before.TotalAlloc, most)
+}
+
+func FuzzRow(f *testing.F)    { fuzzCodec(f, "row") }
+func FuzzRecord(f *testing.F) { fuzzCodec(f, "record") }
+func FuzzResult(f *testing.F) { fuzzCodec(f, "result") }
+func FuzzMeta(f *testing.F)   { fuzzCodec(f, "meta") }
+func FuzzExpiry(f *testing.F) { fuzzCodec(f, "expiry") }
+func FuzzChunk(f *testing.F)  { fuzzCodec(f, "chunk") }
+func FuzzQueue(f *testing.F)  { fuzzCodec(f, "queue") }
+
+// memFile is a file system in memory with one file.
+func memFile(t testing.TB, dir, name string, text []byte) vfs.FS {
+	t.Helper()
+	mem := vfs.NewMem()
+	err := mem.MkdirAll(dir, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := mem.Create(mem.PathJoin(dir, name))
+	if err == nil {
+		_, err = file.Write(text)
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mem
+}
+
+// FuzzFormat: a format file is read as what writeFormat writes, or refused, however long it is.
+func FuzzFormat(f *testing.F) {
+	for _, text := range []string{"", formatPrefix, formatPrefix + "1", formatPrefix + "1\n", formatPrefix + "2\n", formatPrefix + "01\n", formatPrefix + "0\n", formatPrefix + strings.Repeat("0", 45) + "1\nmore"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		mem := memFile(t, "tree", formatFile, text)
+		exists, err := readFormat(mem, "tree")
+		if want := fmt.Appendf(nil, "%s%d\n", formatPrefix, formatVersion); (err == nil) != bytes.Equal(text, want) || exists != (err == nil) {
+			t.Errorf("%q: %v, %v", text, exists, err)
+		}
+		if err != nil && !errors.Is(err, muster.ErrCorrupt) && !errors.Is(err, muster.ErrInvalid) {
+			t.Errorf("%q: code %v", text, muster.CodeOf(err).Name())
+		}
+		mustAllocate(t, 16<<10, func() { readFormat(mem, "tree") })
+	})
+}
+
+// logNumber is that of the logs that are fuzzed.
+const logNumber = 2
+
+// sampleLogs are a log of a few records as it is, cut short, and damaged in its middle.
+func sampleLogs(t testing.TB) (all [][]byte) {
+	t.Helper()
+	var log bytes.Buffer
+	w := logs.NewLogWriter(&log, logNumber, logs.LogWriterConfig{})
+	for i := range 3 {
+		if _, err := w.WriteRecord(bytes.Repeat([]byte{byte(i)}, 40)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(log.Bytes())
+	damaged[60] ^= 1
+	return [][]byte{nil, log.Bytes(), log.Bytes()[:70], damaged, append(bytes.Clone(log.Bytes()), make([]byte, 100)...)}
+}
+
+// FuzzLog: any log is whole or corrupt. Looking for records allocates at most a reader for each place where one may begin.
+func FuzzLog(f *testing.F) {
+	for _, log := range sampleLogs(f) {
+		f.Add(log)
+	}
+	f.Fuzz(func(t *testing.T, log []byte) {
+		mem := memFile(t, "store", "000002.log", log)
+		err := checkLogs(mem, "store")
+		if err != nil && !errors.Is(err, muster.ErrCorrupt) {
+			t.Error(err)
+		}
+		if recordBegins(log[:min(len(log), logHead-1)], logNumber) {
+			t.Error("a record in less than a head")
+		}
+		const reader = 64 << 10
+		heads := bytes.Count(log, []byte{logFullChunk, logNumber, 0, 0, 0}) + bytes.Count(log, []byte{logFirstChunk, logNumber, 0, 0, 0})
+		mustAllocate(t, (heads+4)*reader, func() { checkLogs(mem, "store") })
+	})
+}
+
+// FuzzKeys: a key is taken apart into what it is made of, and keys sort as their parts do.
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte{}, []byte{tagRow})
+	f.Add(appendRowKey(nil, 1, "a"), appendRowKey(nil, 1, "a=1"))
+	f.Add(appendRowKey(nil, 255, "é"), appendRowKey(nil, 256, ""))
+	f.Add(appendChunkKey(nil, 7, 1), appendIDKey(nil, tagRecord, 1<<63))
+	f.Fuzz(func(t *testing.T, key, other []byte) {
+		for _, rest := range []int{-1, 0, 4} {
+			id, tail, ok := splitIDKey(key, rest)
+			if want := len(key) >= idKeyLen && (rest < 0 || len(key)-idKeyLen == rest); ok != want {
+				t.Fatalf("%x with %d bytes after the id: %v", key, rest, ok)
+			}
+			if !ok {
+				continue
+			}
+			if again := append(appendIDKey(nil, key[0], id), tail...); !bytes.Equal(again, key) {
+				t.Errorf("%x is made again as %x", key, again)
+			}
+		}
+		a, name, ok := splitIDKey(key, -1)
+		b, otherName, otherOK := splitIDKey(other, -1)
+		if !ok || !otherOK {
+			return
+		}
+		want := cmp.Or(cmp.Compare(a, b), bytes.Compare(name, otherName))
+		if got := bytes.Compare(appendRowKey(nil, a, string(name)), appendRowKey(nil, b, string(otherName))); got != want {
+			t.Errorf("row keys of %d, %q and %d, %q compare as %d, want %d", a, name, b, otherName, got, want)
+		}
+	})
+}
