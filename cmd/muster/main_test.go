@@ -53,6 +53,8 @@ func scriptParams() testscript.Params {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = new(testServer)
+			// Under the race detector each program would sleep for a second when it ends.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
