@@ -61,7 +61,7 @@ func decodeRecord(v []byte, r *record) error {
 	}
 	r.name, v = v[:name:name], v[name:]
 	if (r.parent == 0) != (name == 0) || name > 0 && !nameOK(r.name) {
-		return corrupt("record: bad name %q under %d", r.name, r.parent)
+		return corrupt("record: bad name %.255q under %d", r.name, r.parent)
 	}
 	switch r.kind {
 	case muster.File, muster.Link:
@@ -103,7 +103,7 @@ func decodeQueue(v []byte) (done []byte, err error) {
 		return nil, corrupt("queue entry of %d bytes: unknown version", len(v))
 	}
 	if done = v[1:]; len(done) > 0 && !nameOK(done) {
-		return nil, corrupt("queue entry: bad name %q", done)
+		return nil, corrupt("queue entry: bad name %.255q", done)
 	}
 	return done, nil
 }

@@ -85,7 +85,7 @@ func (c *scan) next() (name, row []byte, ok bool, err error) {
 	c.begun = false
 	name = c.iter.Key()[idKeyLen:]
 	if !nameOK(name) {
-		return nil, nil, false, corrupt("row of directory %d: bad name %q", c.dir, name)
+		return nil, nil, false, corrupt("row of directory %d: bad name %.255q", c.dir, name)
 	}
 	row, err = c.iter.ValueAndErr()
 	return name, row, err == nil, storeError(err)
