@@ -35,7 +35,7 @@ func fuzzCodec(f *testing.F, name string) {
 			if err == nil && !bytes.Equal(again, v) {
 				t.Errorf("accepted %x, which encodes as %x", v, again)
 			}
-			mustAllocate(t, 32*len(v)+64<<10, func() { c.recode(v) })
+			mustAllocate(t, 16*len(v)+8<<10, func() { c.recode(v) })
 		})
 	}
 }
