@@ -8,11 +8,14 @@ import (
 	"github.com/muster-fs/muster/client"
 )
 
-// Arm is one way to list many directories through a client. It hands over every batch
-// as it comes; each may keep it.
+// ListFunc lists many directories through a client. It hands over every batch as it comes;
+// each may keep it.
+type ListFunc func(ctx context.Context, c *client.Client, paths []string, each func(*client.Batch)) error
+
+// Arm is one way to list many directories.
 type Arm struct {
 	Name string
-	List func(ctx context.Context, c *client.Client, paths []string, each func(*client.Batch)) error
+	List ListFunc
 }
 
 // Arms returns the ways that are compared: the iterator, HDFS's batch of 100 paths and
@@ -41,7 +44,7 @@ func Iterator(ctx context.Context, c *client.Client, paths []string, each func(*
 }
 
 // Pages lists n paths a call and n entries a page: the batched listing of HDFS-13616.
-func Pages(n int) func(context.Context, *client.Client, []string, func(*client.Batch)) error {
+func Pages(n int) ListFunc {
 	return func(ctx context.Context, c *client.Client, paths []string, each func(*client.Batch)) error {
 		for chunk := range slices.Chunk(paths, n) {
 			for cursor := []byte(nil); ; {

@@ -58,9 +58,7 @@ func RunDemo(ctx context.Context, c *client.Client, t Table, progress func(parti
 }
 
 // timed runs one arm and returns its batches and how long it took.
-func timed(ctx context.Context, c *client.Client, paths []string,
-	list func(context.Context, *client.Client, []string, func(*client.Batch)) error, progress func(int),
-) ([]*client.Batch, time.Duration, error) {
+func timed(ctx context.Context, c *client.Client, paths []string, list ListFunc, progress func(int)) ([]*client.Batch, time.Duration, error) {
 	const every = 256 // batches between two reports
 	var batches []*client.Batch
 	start := time.Now()

@@ -156,7 +156,7 @@ func measure(b *testing.B, rows int, list func()) {
 }
 
 // seen returns what an arm sees.
-func seen(tb testing.TB, c *client.Client, paths []string, list func(context.Context, *client.Client, []string, func(*client.Batch)) error) Digest {
+func seen(tb testing.TB, c *client.Client, paths []string, list ListFunc) Digest {
 	var d Digest
 	var failed error
 	err := list(tb.Context(), c, paths, func(batch *client.Batch) {
