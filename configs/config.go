@@ -35,7 +35,8 @@ type Server struct {
 
 // Namespace is how the tree is kept.
 type Namespace struct {
-	CacheSize    Size     `yaml:"cache_size"`
+	ImageSize    Size     `yaml:"image_size"` // hot directories; 0: a quarter of the memory limit, at most 1.5 GiB
+	CacheSize    Size     `yaml:"cache_size"` // blocks of the store
 	MemTableSize Size     `yaml:"memtable_size"`
 	Superuser    string   `yaml:"superuser"`   // empty: the user that the server runs as
 	RequestAge   Duration `yaml:"request_age"` // how long results of commands are remembered for repeats

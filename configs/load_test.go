@@ -70,7 +70,7 @@ func everyKeyChanged() configs.Config {
 			Listen: "[::1]:0", MaxConnections: 7, MaxCalls: 8, StopTimeout: configs.Duration(90 * time.Minute),
 		},
 		Namespace: configs.Namespace{
-			CacheSize: 1<<30 + 1, MemTableSize: 3 << 20, Superuser: "hdfs", RequestAge: configs.Duration(11 * time.Minute), RequestMax: 5000,
+			ImageSize: 5 << 20, CacheSize: 1<<30 + 1, MemTableSize: 3 << 20, Superuser: "hdfs", RequestAge: configs.Duration(11 * time.Minute), RequestMax: 5000,
 		},
 		Listing: configs.Listing{
 			MaxPaths: 10, Limit: 11, MaxLimit: 12, PageSize: 64 << 10, SnapshotAge: configs.Duration(1500 * time.Millisecond),
@@ -99,7 +99,7 @@ func TestPrintedConfigurationLoadsToTheSameValues(t *testing.T) {
 func TestEveryKeyCanBeSetInTheEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
 		"DATA": "/srv/muster: 1", "SERVER_LISTEN": "[::1]:0", "SERVER_MAX_CONNECTIONS": "7", "SERVER_MAX_CALLS": "8", "SERVER_STOP_TIMEOUT": "59m",
-		"NAMESPACE_CACHE_SIZE": "1073741825", "NAMESPACE_MEMTABLE_SIZE": "3MiB", "NAMESPACE_SUPERUSER": "hdfs", "NAMESPACE_REQUEST_AGE": "11m",
+		"NAMESPACE_IMAGE_SIZE": "5MiB", "NAMESPACE_CACHE_SIZE": "1073741825", "NAMESPACE_MEMTABLE_SIZE": "3MiB", "NAMESPACE_SUPERUSER": "hdfs", "NAMESPACE_REQUEST_AGE": "11m",
 		"NAMESPACE_REQUEST_MAX": "5000", "LISTING_MAX_PATHS": "10", "LISTING_LIMIT": "11", "LISTING_MAX_LIMIT": "12", "LISTING_PAGE_SIZE": "64KiB",
 		"LISTING_SNAPSHOT_AGE": "1.5s", "CLUSTER_KEY_FILE": "key", "LOG_LEVEL": "debug", "LOG_FORMAT": "json", "CLIENT_SERVER": "muster.example:1",
 		"CLIENT_USER": "0123", "CLIENT_GROUPS": "a b, 007,null", "CLIENT_CONNECTIONS": "2", "CLIENT_UMASK": "007",

@@ -16,6 +16,7 @@ func (c Config) Validate() error {
 		within("server.max_connections", c.Server.MaxConnections, 1, 1_000_000),
 		within("server.max_calls", c.Server.MaxCalls, 1, 1_000_000),
 		within("server.stop_timeout", c.Server.StopTimeout, 0, Duration(time.Hour)),
+		within("namespace.image_size", c.Namespace.ImageSize, 0, 1<<50),
 		within("namespace.cache_size", c.Namespace.CacheSize, 1<<20, 1<<50),
 		within("namespace.memtable_size", c.Namespace.MemTableSize, 1<<20, 2<<30),
 		within("namespace.request_age", c.Namespace.RequestAge, Duration(10*time.Minute), Duration(24*time.Hour)),
