@@ -70,14 +70,14 @@ func BenchmarkListInProcess(b *testing.B) {
 			o := options
 			o.Limit = n
 			for chunk := range slices.Chunk(paths, max(1, n)) {
-				for cursor := []byte(nil); ; {
-					m, err := lister.Page(b.Context(), &root, chunk, o, cursor)
+				for cursor, done := []byte(nil), false; !done; {
+					err := lister.Page(b.Context(), &root, chunk, o, cursor, func(m *listing.Message) error {
+						each(m)
+						cursor, done = append(cursor[:0], m.Cursor...), m.Done
+						return nil
+					})
 					if err != nil {
 						return err
-					}
-					each(m)
-					if cursor = m.Cursor; len(cursor) == 0 {
-						break
 					}
 				}
 			}

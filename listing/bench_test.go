@@ -65,11 +65,13 @@ func BenchmarkPage(b *testing.B) {
 			measure(b, shape.dirs*shape.files, func() error {
 				for paths := range slices.Chunk(dirs, 100) {
 					for cursor, done := []byte(nil), false; !done; {
-						m, err := l.Page(b.Context(), root, paths, o, cursor)
+						err := l.Page(b.Context(), root, paths, o, cursor, func(m *listing.Message) error {
+							cursor, done = append(cursor[:0], m.Cursor...), m.Done
+							return nil
+						})
 						if err != nil {
 							return err
 						}
-						cursor, done = m.Cursor, m.Done
 					}
 				}
 				return nil

@@ -25,7 +25,7 @@ func filesIn(dir string, n int) []string {
 // onePage lists the first page after cursor.
 func onePage(t testing.TB, l *listing.Lister, paths []string, o listing.Options, cursor []byte) *listing.Message {
 	t.Helper()
-	m, err := l.Page(t.Context(), root, paths, o, cursor)
+	m, err := page(t.Context(), l, root, paths, o, cursor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +90,10 @@ func TestPathCountAtItsBoundAndOverIt(t *testing.T) {
 	w := newWorld(t)
 	l := w.lister(listing.Config{MaxPaths: 3})
 	paths := []string{"/", "/", "/", "/"}
-	if _, err := l.Page(t.Context(), root, paths[:3], listing.Options{}, nil); err != nil {
+	if _, err := page(t.Context(), l, root, paths[:3], listing.Options{}, nil); err != nil {
 		t.Error(err)
 	}
-	_, err := l.Page(t.Context(), root, paths, listing.Options{}, nil)
+	_, err := page(t.Context(), l, root, paths, listing.Options{}, nil)
 	if !errors.Is(err, muster.ErrLimit) || !strings.Contains(err.Error(), "4, at most 3") {
 		t.Error(err)
 	}
@@ -276,7 +276,7 @@ func TestBadOptionsFailTheWholeCallAndNameTheValue(t *testing.T) {
 		{listing.Options{Consistency: 2}, []string{"consistency 2", "snapshot"}},
 	}
 	for _, test := range tests {
-		_, err := l.Page(t.Context(), root, []string{"/"}, test.options, nil)
+		_, err := page(t.Context(), l, root, []string{"/"}, test.options, nil)
 		_, streamErr := resume(t, l, root, []string{"/"}, test.options, 1, nil, 0)
 		for _, err := range []error{err, streamErr} {
 			if !errors.Is(err, muster.ErrInvalid) {
@@ -289,7 +289,7 @@ func TestBadOptionsFailTheWholeCallAndNameTheValue(t *testing.T) {
 			}
 		}
 	}
-	_, err := l.Page(t.Context(), root, []string{"/"}, listing.Options{Consistency: muster.ConsistencySnapshot}, nil)
+	_, err := page(t.Context(), l, root, []string{"/"}, listing.Options{Consistency: muster.ConsistencySnapshot}, nil)
 	if !errors.Is(err, muster.ErrInvalid) || !strings.Contains(err.Error(), "streams") {
 		t.Errorf("a snapshot page: %v", err)
 	}

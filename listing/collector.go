@@ -39,7 +39,8 @@ type collector struct {
 	rows        *rows.Builder
 	outcomes    []muster.Outcome
 	outcomeSize int
-	txid        uint64 // of the newest view
+	txid        uint64  // of the newest view
+	message     Message // of a page call
 
 	left  bounds // what the current page may still take
 	fresh bool   // nothing was added to the current page yet

@@ -38,7 +38,7 @@ func TestStoreReadsOfAPage(t *testing.T) {
 	}
 	for _, test := range tests {
 		before := w.tree.Stats()
-		m, err := l.Page(t.Context(), root, test.paths, test.options, nil)
+		m, err := page(t.Context(), l, root, test.paths, test.options, nil)
 		if err != nil || !m.Done {
 			t.Fatal(m, err)
 		}

@@ -161,13 +161,25 @@ func (l *listed) add(t testing.TB, m *listing.Message, columns rows.Columns) {
 	l.messages++
 }
 
+// page lists one page and returns it as the test's to keep; nil with an error.
+func page(ctx context.Context, l *listing.Lister, caller *muster.Identity, paths []string, o listing.Options, cursor []byte) (*listing.Message, error) {
+	var kept *listing.Message
+	err := l.Page(ctx, caller, paths, o, cursor, func(m *listing.Message) error {
+		own := *m
+		own.Frame, own.Outcomes, own.Cursor = slices.Clone(m.Frame), slices.Clone(m.Outcomes), slices.Clone(m.Cursor)
+		kept = &own
+		return nil
+	})
+	return kept, err
+}
+
 // pages lists paths page by page to the end.
 func pages(t testing.TB, l *listing.Lister, caller *muster.Identity, paths []string, o listing.Options) *listed {
 	t.Helper()
 	var got listed
 	var cursor []byte
 	for {
-		m, err := l.Page(context.Background(), caller, paths, o, cursor)
+		m, err := page(context.Background(), l, caller, paths, o, cursor)
 		if err != nil {
 			t.Fatalf("page %d of %q, %+v: %v", got.messages, paths, o, err)
 		}

@@ -22,7 +22,7 @@ type Lister struct {
 type Message struct {
 	Frame         []byte           // rows, see rows.Decode; empty: none
 	Outcomes      []muster.Outcome // of the paths that ended, in their order
-	Cursor        []byte           // goes on after this message; nil if Done, and in snapshot streams
+	Cursor        []byte           // goes on after this message; empty if Done, and in snapshot streams
 	CursorIndex   uint64           // of the path that Cursor names: a resumed stream starts with it
 	Done          bool             // every path has its outcome
 	TotalRows     uint64           // if Done, of a stream: rows sent by this call

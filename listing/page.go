@@ -3,43 +3,49 @@ package listing
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/muster-fs/muster"
 )
 
-// Page lists one page of paths, from cursor on (nil: from the beginning). Every call of
-// one listing gives all its paths; those up to the cursor's index must be the same.
+// Page lists one page of paths, from cursor on (nil: from the beginning), and sends it.
+// Every call of one listing gives all its paths; those up to the cursor's index must be
+// the same.
+//
+// send is called once, from the goroutine that called Page, after the page's view was
+// given back; the message and its buffers are valid until send returns. What it fails
+// with, Page returns.
 //
 // The whole call fails with muster.ErrInvalid (no paths, unknown options, snapshot
 // consistency), muster.ErrLimit (more than Config.MaxPaths paths), muster.ErrCursor, the
 // context's error, or what the tree as a whole fails with, such as muster.ErrUnavailable.
-func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []string, o Options, cursor []byte) (*Message, error) {
+func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []string, o Options, cursor []byte, send func(*Message) error) error {
 	if err := l.checkPage(paths, o); err != nil {
-		return nil, err
+		return err
 	}
 	c := l.collector(caller, o)
 	defer l.release(c)
 	if len(cursor) > 0 {
 		if err := c.resume(cursor, paths); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	start := c.position.next()
 	done, err := l.onePage(ctx, c, paths[start:])
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &Message{
-		Frame:    c.rows.AppendFrame(nil),
-		Outcomes: slices.Clone(c.outcomes),
+	m := &c.message
+	*m = Message{
+		Frame:    c.rows.AppendFrame(m.Frame[:0]),
+		Outcomes: c.outcomes,
+		Cursor:   m.Cursor[:0],
 		Txid:     c.txid,
 		Done:     start+uint64(done) == uint64(len(paths)),
 	}
 	if !m.Done {
-		m.Cursor, m.CursorIndex = c.seal.seal(nil, &c.position), c.position.index
+		m.Cursor, m.CursorIndex = c.seal.seal(m.Cursor, &c.position), c.position.index
 	}
-	return m, nil
+	return send(m)
 }
 
 func (l *Lister) checkPage(paths []string, o Options) error {

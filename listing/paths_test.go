@@ -230,7 +230,7 @@ func TestClosedTreeFailsTheWholeCall(t *testing.T) {
 	if err := w.tree.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.Page(t.Context(), root, []string{"/"}, listing.Options{}, nil)
+	_, err := page(t.Context(), l, root, []string{"/"}, listing.Options{}, nil)
 	if !errors.Is(err, muster.ErrUnavailable) {
 		t.Error(err)
 	}

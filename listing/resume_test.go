@@ -109,7 +109,7 @@ func cut(t *testing.T) (l *listing.Lister, paths []string, o listing.Options, wi
 // that the cursor's content is all that it can be refused for.
 func wantBadCursor(t *testing.T, what string, l *listing.Lister, paths []string, o listing.Options, cursor []byte) {
 	t.Helper()
-	if m, err := l.Page(t.Context(), root, paths, o, cursor); !errors.Is(err, muster.ErrCursor) || m != nil {
+	if m, err := page(t.Context(), l, root, paths, o, cursor); !errors.Is(err, muster.ErrCursor) || m != nil {
 		t.Errorf("%s: page: %v, %v", what, m, err)
 	}
 	got, err := resume(t, l, root, paths[1:], o, 2, cursor, 1)
@@ -174,16 +174,16 @@ func TestPageCursorIsBoundToThePathsUpToItsIndex(t *testing.T) {
 		"index too large":        {"/a"},
 	}
 	for what, other := range bad {
-		if m, err := l.Page(t.Context(), root, other, o, within); !errors.Is(err, muster.ErrCursor) || m != nil {
+		if m, err := page(t.Context(), l, root, other, o, within); !errors.Is(err, muster.ErrCursor) || m != nil {
 			t.Errorf("%s: %v, %v", what, m, err)
 		}
-		if m, err := l.Page(t.Context(), root, other, o, past); !errors.Is(err, muster.ErrCursor) || m != nil {
+		if m, err := page(t.Context(), l, root, other, o, past); !errors.Is(err, muster.ErrCursor) || m != nil {
 			t.Errorf("%s, cursor past the path: %v, %v", what, m, err)
 		}
 	}
 	// The paths after the index are free.
 	for _, other := range [][]string{paths[:2], {"/a", "/b", "/c"}, {"/a", "/b", "/missing", "/missing", "/x"}} {
-		if _, err := l.Page(t.Context(), root, other, o, within); err != nil {
+		if _, err := page(t.Context(), l, root, other, o, within); err != nil {
 			t.Errorf("%q: %v", other, err)
 		}
 	}
@@ -382,7 +382,7 @@ func TestPermissionsAreCheckedAnewOnEachPage(t *testing.T) {
 	cursor := onePage(t, l, paths, o, nil).Cursor
 	mode := uint16(0o700)
 	w.do(muster.SetAttr{Path: "/d", Mode: &mode})
-	m, err := l.Page(t.Context(), alice, paths, o, cursor)
+	m, err := page(t.Context(), l, alice, paths, o, cursor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -380,7 +380,7 @@ func TestCancelledPageFailsTheWholeCall(t *testing.T) {
 	l := newWorld(t).lister(listing.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	m, err := l.Page(ctx, root, []string{"/"}, listing.Options{}, nil)
+	m, err := page(ctx, l, root, []string{"/"}, listing.Options{}, nil)
 	if m != nil || muster.CodeOf(err) != muster.ErrCancelled {
 		t.Errorf("%v, %v", m, err)
 	}

@@ -106,7 +106,7 @@ func (s *script) page(t *testing.T, d *datadriven.TestData) string {
 	if d.Input == "none" {
 		s.paths = nil
 	}
-	m, err := l.Page(t.Context(), caller, s.paths, o, s.cursor)
+	m, err := page(t.Context(), l, caller, s.paths, o, s.cursor)
 	if err != nil {
 		return s.failure(err)
 	}

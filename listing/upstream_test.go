@@ -96,7 +96,7 @@ func TestUpstreamCases(t *testing.T) {
 	}
 
 	t.Run("01 no paths", func(t *testing.T) {
-		_, err := l.Page(t.Context(), alice, nil, listing.Options{}, nil)
+		_, err := page(t.Context(), l, alice, nil, listing.Options{}, nil)
 		if !errors.Is(err, muster.ErrInvalid) || !strings.Contains(err.Error(), "no paths") {
 			t.Error(err)
 		}
@@ -160,7 +160,7 @@ func TestUpstreamCases(t *testing.T) {
 	})
 	t.Run("15 too many paths", func(t *testing.T) {
 		tooMany := append(slices.Clone(files), "/dir0")
-		_, err := l.Page(t.Context(), alice, tooMany, listing.Options{}, nil)
+		_, err := page(t.Context(), l, alice, tooMany, listing.Options{}, nil)
 		if !errors.Is(err, muster.ErrLimit) || !strings.Contains(err.Error(), "too many paths: 31, at most 30") {
 			t.Error(err)
 		}

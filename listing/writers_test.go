@@ -162,7 +162,7 @@ func TestEachPageTakesOneView(t *testing.T) {
 		t.Errorf("%d views for a stream of two pages", n)
 	}
 	before = views()
-	if _, err := l.Page(t.Context(), root, nil, listing.Options{}, nil); err == nil || views() != before {
+	if _, err := page(t.Context(), l, root, nil, listing.Options{}, nil); err == nil || views() != before {
 		t.Errorf("a bad call took a view")
 	}
 }

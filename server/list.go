@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -28,12 +29,15 @@ func (h *handlers) ListPage(ctx context.Context, r *pb.ListPageRequest) (*pb.Lis
 	if err != nil {
 		return nil, err
 	}
-	m, err := h.lister.Page(ctx, &caller, paths, options, r.GetCursor())
-	if err != nil {
-		return nil, err
-	}
-	h.reportDenied(caller.User, m.Outcomes)
-	return out.fill(m), nil
+	var reply *pb.ListReply
+	err = h.lister.Page(ctx, &caller, paths, options, r.GetCursor(), func(m *listing.Message) error {
+		h.reportDenied(caller.User, m.Outcomes)
+		own := *m // the reply is encoded after the message's buffers were given back
+		own.Frame, own.Cursor = bytes.Clone(m.Frame), bytes.Clone(m.Cursor)
+		reply = out.fill(&own)
+		return nil
+	})
+	return reply, err
 }
 
 // List lists any number of paths, while they arrive.
