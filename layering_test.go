@@ -16,17 +16,18 @@ const module = "github.com/muster-fs/muster"
 // that it may import directly, beside the root package, which all may. A package that
 // is not here fails the test: a new room is added to the plan first.
 var mayImport = map[string][]string{
-	"":             {},
-	"rpc/pb":       {},
-	"rpc":          {"rpc/pb"},
-	"listing/rows": {},
-	"namespace":    {},
-	"listing":      {"namespace", "listing/rows"},
-	"server":       {"listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
-	"client":       {"rpc", "rpc/pb", "listing/rows"},
-	"configs":      {},
-	"bench":        {"client", "server", "listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
-	"cmd/muster":   {"configs", "bench", "server", "client", "listing", "listing/rows", "namespace", "rpc"},
+	"":                 {},
+	"rpc/pb":           {},
+	"rpc":              {"rpc/pb"},
+	"listing/rows":     {},
+	"namespace/images": {},
+	"namespace":        {"namespace/images"},
+	"listing":          {"namespace", "listing/rows"},
+	"server":           {"listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
+	"client":           {"rpc", "rpc/pb", "listing/rows"},
+	"configs":          {},
+	"bench":            {"client", "server", "listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
+	"cmd/muster":       {"configs", "bench", "server", "client", "listing", "listing/rows", "namespace", "rpc"},
 }
 
 // onlyIn names, for each library that must stay behind one part, who may import it.
@@ -45,9 +46,10 @@ var mustNotLink = map[string][]string{
 		"github.com/cockroachdb/pebble", "github.com/spf13/viper",
 		module + "/server", module + "/namespace", module + "/listing", module + "/configs",
 	},
-	"namespace":    {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/listing"},
-	"listing/rows": {"storj.io/drpc", "github.com/cockroachdb/pebble"},
-	"listing":      {"storj.io/drpc"},
+	"namespace":        {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/listing"},
+	"namespace/images": {"github.com/cockroachdb/pebble"},
+	"listing/rows":     {"storj.io/drpc", "github.com/cockroachdb/pebble"},
+	"listing":          {"storj.io/drpc"},
 }
 
 type goPackage struct {
