@@ -14,19 +14,30 @@ type Builder struct {
 	columns  Columns
 	template *template
 
-	rows, blocks         int
-	roomRows, roomBlocks int // what the buffers have room for, texts apart
+	rows, blocks int
+	row          *rowChunk   // of the last row
+	rowChunks    []*rowChunk // used before and to be used again
+	block        *blockChunk // of the last block
+	blockChunks  []*blockChunk
 
-	// Of columns in the set. Texts have their exact length; others are as long as the
-	// room, and nothing but zeros is ever written to those of nodes.
-	buffers [numSlots][]byte
+	name, owner, group, linkTarget []byte
 }
 
 // NewBuilder returns an empty builder of frames with the columns c.Normal(). The
 // caller has validated c.
 func NewBuilder(c Columns) *Builder {
-	c = c.Normal()
-	return &Builder{columns: c, template: templateOf(c)}
+	b := &Builder{}
+	b.Use(c)
+	return b
+}
+
+// Use forgets all rows and makes b a builder of frames with the columns c.Normal(). The
+// caller has validated c. Buffers are kept.
+func (b *Builder) Use(c Columns) {
+	b.Reset()
+	if c = c.Normal(); c != b.columns {
+		b.columns, b.template = c, templateOf(c)
+	}
 }
 
 // Columns returns the columns of the builder's frames.
@@ -38,67 +49,116 @@ func (b *Builder) Len() int { return b.rows }
 // Reset forgets all rows and keeps the buffers.
 func (b *Builder) Reset() {
 	b.rows, b.blocks = 0, 0
-	for _, s := range textSlots {
-		b.buffers[s] = b.buffers[s][:0]
-	}
+	b.name, b.owner, b.group, b.linkTarget = b.name[:0], b.owner[:0], b.group[:0], b.linkTarget[:0]
 }
 
 // Append adds a row of the given path with this index. It copies what it keeps.
 func (b *Builder) Append(pathIndex uint32, r *muster.Row) {
-	if b.rows == b.roomRows || b.blocks+len(r.Blocks) > b.roomBlocks {
-		b.grow(b.rows+1, b.blocks+len(r.Blocks))
+	i, le := uint(b.rows)%chunkRows, binary.LittleEndian
+	if i == 0 {
+		b.nextRows()
 	}
-	i, c := b.rows, b.columns
 	b.rows++
-	b.put32(slotPathIndex, i, pathIndex)
-	b.putText(slotNameOffsets, i, r.Name)
+	to, c := b.row, b.columns
+	le.PutUint32(to.pathIndex[4*i:], pathIndex)
+	b.name = append(b.name, r.Name...)
+	le.PutUint32(to.name[4*i:], uint32(len(b.name)))
 	if c.Has(ColKind) {
-		b.buffers[slotKind][i] = uint8(r.Kind)
+		to.kind[i] = uint8(r.Kind)
 	}
 	if c.Has(ColLength) {
-		b.put64(slotLength, i, uint64(r.Length))
+		le.PutUint64(to.length[8*i:], uint64(r.Length))
 	}
 	if c.Has(ColMTime) {
-		b.put64(slotMTime, i, uint64(r.MTime))
+		le.PutUint64(to.mtime[8*i:], uint64(r.MTime))
 	}
 	if c.Has(ColATime) {
-		b.put64(slotATime, i, uint64(r.ATime))
+		le.PutUint64(to.atime[8*i:], uint64(r.ATime))
 	}
 	if c.Has(ColMode) {
-		b.put16(slotMode, i, r.Mode)
+		le.PutUint16(to.mode[2*i:], r.Mode)
 	}
 	if c.Has(ColOwner) {
-		b.putText(slotOwnerOffsets, i, r.Owner)
+		b.owner = append(b.owner, r.Owner...)
+		le.PutUint32(to.owner[4*i:], uint32(len(b.owner)))
 	}
 	if c.Has(ColGroup) {
-		b.putText(slotGroupOffsets, i, r.Group)
+		b.group = append(b.group, r.Group...)
+		le.PutUint32(to.group[4*i:], uint32(len(b.group)))
 	}
 	if c.Has(ColReplication) {
-		b.put16(slotReplication, i, uint16(r.Replication))
+		le.PutUint16(to.replication[2*i:], uint16(r.Replication))
 	}
 	if c.Has(ColBlockSize) {
-		b.put64(slotBlockSize, i, uint64(r.BlockSize))
+		le.PutUint64(to.blockSize[8*i:], uint64(r.BlockSize))
 	}
 	if c.Has(ColInodeID) {
-		b.put64(slotInodeID, i, r.ID)
+		le.PutUint64(to.inodeID[8*i:], r.ID)
 	}
 	if c.Has(ColFlags) {
-		b.buffers[slotFlags][i] = r.Flags
+		to.flags[i] = r.Flags
 	}
 	if c.Has(ColLinkTarget) {
-		b.putText(slotLinkTargetOffsets, i, r.Target)
+		b.linkTarget = append(b.linkTarget, r.Target...)
+		le.PutUint32(to.linkTarget[4*i:], uint32(len(b.linkTarget)))
 	}
 	if c.Has(ColBlocks) {
-		b.putBlocks(i, r.Blocks)
+		b.appendBlocks(r.Blocks)
+		le.PutUint32(to.blocks[4*i:], uint32(b.blocks))
 	}
+}
+
+func (b *Builder) appendBlocks(blocks []muster.Block) {
+	le, offset := binary.LittleEndian, int64(0)
+	for k := range blocks {
+		from, j := &blocks[k], uint(b.blocks)%chunkBlocks
+		if j == 0 {
+			b.nextBlocks()
+		}
+		b.blocks++
+		to := b.block
+		le.PutUint64(to.container[8*j:], from.Container)
+		le.PutUint64(to.localID[8*j:], from.LocalID)
+		le.PutUint64(to.offset[8*j:], uint64(offset))
+		le.PutUint64(to.length[8*j:], uint64(from.Length))
+		offset += from.Length
+	}
+}
+
+// nextRows makes the chunk of the next row the current one.
+func (b *Builder) nextRows() {
+	k := b.rows / chunkRows
+	if k == len(b.rowChunks) {
+		b.rowChunks = append(b.rowChunks, new(rowChunk))
+	}
+	b.row = b.rowChunks[k]
+}
+
+// nextBlocks makes the chunk of the next block the current one.
+func (b *Builder) nextBlocks() {
+	k := b.blocks / chunkBlocks
+	if k == len(b.blockChunks) {
+		b.blockChunks = append(b.blockChunks, new(blockChunk))
+	}
+	b.block = b.blockChunks[k]
 }
 
 // SetMTime sets the mtime of a row that was appended: directories' times are read
 // later than their rows. It does nothing if the column is not in the set.
 func (b *Builder) SetMTime(row int, ms int64) {
 	if b.columns.Has(ColMTime) {
-		b.put64(slotMTime, row, uint64(ms))
+		binary.LittleEndian.PutUint64(b.rowChunks[row/chunkRows].mtime[8*(row%chunkRows):], uint64(ms))
 	}
+}
+
+// LastName returns the name of the last row appended, of which there must be one. It is
+// valid until the next call of Append or Reset.
+func (b *Builder) LastName() []byte {
+	start, i := uint32(0), b.rows-1
+	if i > 0 {
+		start = binary.LittleEndian.Uint32(b.rowChunks[(i-1)/chunkRows].name[4*((i-1)%chunkRows):])
+	}
+	return b.name[start:]
 }
 
 // Size returns an upper bound of the bytes that AppendFrame appends, at most a few
@@ -108,11 +168,8 @@ func (b *Builder) Size() int {
 		return 0
 	}
 	t := b.template
-	n := t.frameBytes + b.rows*t.rowBytes + b.blocks*t.blockBytes + b.blocks/8
-	for _, s := range textSlots {
-		n += len(b.buffers[s])
-	}
-	return n
+	return t.frameBytes + b.rows*t.rowBytes + b.blocks*t.blockBytes + b.blocks/8 +
+		len(b.name) + len(b.owner) + len(b.group) + len(b.linkTarget)
 }
 
 // AppendFrame appends the frame of all rows to dst; nothing if there are none. The
@@ -124,9 +181,7 @@ func (b *Builder) AppendFrame(dst []byte) []byte {
 	t := b.template
 	var l lengths
 	l.setCounts(b.rows, b.blocks)
-	for _, s := range textSlots {
-		l[s] = len(b.buffers[s])
-	}
+	l[slotName], l[slotOwner], l[slotGroup], l[slotLinkTarget] = len(b.name), len(b.owner), len(b.group), len(b.linkTarget)
 
 	start := len(dst)
 	dst = slices.Grow(dst, b.Size())
@@ -140,61 +195,39 @@ func (b *Builder) AppendFrame(dst []byte) []byte {
 		if s == absent {
 			continue
 		}
-		n := copy(body, b.buffers[s][:l[s]])
 		next := padded(l[s])
-		clear(body[n:next])
+		b.copyBuffer(body[:l[s]], s)
+		clear(body[l[s]:next])
 		body = body[next:]
 	}
 	seal(frame, b.columns, b.rows, len(head), bodyBytes)
 	return dst[:start+len(frame)]
 }
 
-// grow makes room for so many rows and blocks, and for more to come.
-func (b *Builder) grow(rows, blocks int) {
-	const first = 64
-	if rows > b.roomRows {
-		b.roomRows = max(rows, 2*b.roomRows, first)
-	}
-	if blocks > b.roomBlocks {
-		b.roomBlocks = max(blocks, 2*b.roomBlocks, first)
-	}
-	var l lengths // of texts: 0
-	l.setCounts(b.roomRows, b.roomBlocks)
-	for _, s := range b.template.buffers {
-		if s != absent && len(b.buffers[s]) < l[s] {
-			b.buffers[s] = append(b.buffers[s], make([]byte, l[s]-len(b.buffers[s]))...)
+// copyBuffer fills to with the buffer of a slot, whose length it has.
+func (b *Builder) copyBuffer(to []byte, s slot) {
+	switch s {
+	case slotName:
+		copy(to, b.name)
+	case slotOwner:
+		copy(to, b.owner)
+	case slotGroup:
+		copy(to, b.group)
+	case slotLinkTarget:
+		copy(to, b.linkTarget)
+	case slotNodesValidity, slotNodesOffsets:
+		clear(to) // all unknown
+	case slotContainer, slotLocalID, slotBlockOffset, slotBlockLength:
+		for k := 0; len(to) > 0; k++ {
+			to = to[copy(to, b.blockChunks[k].column(s)):]
+		}
+	default:
+		if s.ends() {
+			clear(to[:4])
+			to = to[4:]
+		}
+		for k := 0; len(to) > 0; k++ {
+			to = to[copy(to, b.rowChunks[k].column(s)):]
 		}
 	}
-}
-
-func (b *Builder) putBlocks(i int, blocks []muster.Block) {
-	offset := int64(0)
-	for k := range blocks {
-		block := &blocks[k]
-		b.put64(slotContainer, b.blocks, block.Container)
-		b.put64(slotLocalID, b.blocks, block.LocalID)
-		b.put64(slotBlockOffset, b.blocks, uint64(offset))
-		b.put64(slotBlockLength, b.blocks, uint64(block.Length))
-		offset += block.Length
-		b.blocks++
-	}
-	b.put32(slotBlocksOffsets, i+1, uint32(b.blocks))
-}
-
-// putText puts the i-th text: its bytes, and its end among the offsets.
-func (b *Builder) putText(offsets slot, i int, text []byte) {
-	b.buffers[offsets+1] = append(b.buffers[offsets+1], text...)
-	b.put32(offsets, i+1, uint32(len(b.buffers[offsets+1])))
-}
-
-func (b *Builder) put16(s slot, i int, v uint16) {
-	binary.LittleEndian.PutUint16(b.buffers[s][2*i:], v)
-}
-
-func (b *Builder) put32(s slot, i int, v uint32) {
-	binary.LittleEndian.PutUint32(b.buffers[s][4*i:], v)
-}
-
-func (b *Builder) put64(s slot, i int, v uint64) {
-	binary.LittleEndian.PutUint64(b.buffers[s][8*i:], v)
 }

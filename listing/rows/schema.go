@@ -55,6 +55,16 @@ const (
 // textSlots are the buffers whose length does not follow from the counts.
 var textSlots = [...]slot{slotName, slotOwner, slotGroup, slotLinkTarget}
 
+// ends says whether a slot has the offsets of texts or lists of rows, of which a chunk
+// keeps the ends.
+func (s slot) ends() bool {
+	switch s {
+	case slotNameOffsets, slotOwnerOffsets, slotGroupOffsets, slotLinkTargetOffsets, slotBlocksOffsets:
+		return true
+	}
+	return false
+}
+
 // lengths has the bytes of each buffer, without padding.
 type lengths [numSlots]int
 
