@@ -58,6 +58,7 @@ func open(dir string, o Options) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{opts: o, lock: lock, stop: make(chan struct{}), trouble: make(chan struct{}, 1)}
+	t.readers.New = func() any { return new(Reader) }
 	t.fs = newFailStop(o.FS, t.tableDamaged)
 	if err := t.openStore(store, lock, exists); err != nil {
 		return nil, errors.Join(err, lock.Close())

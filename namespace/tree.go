@@ -25,6 +25,7 @@ type Tree struct {
 	down bool           // closed or failed
 	live sync.WaitGroup // views not closed yet
 
+	readers   sync.Pool // of *Reader
 	committer committer
 	janitor   janitor
 	stop      chan struct{} // closed by Close
