@@ -95,7 +95,8 @@ func orDefault[T comparable](value, otherwise T) T {
 // Client makes calls to one server, as one identity. It is safe for concurrent use.
 type Client struct {
 	*link
-	identity muster.Identity
+	identity    muster.Identity
+	credentials *rpc.Credentials // of the identity
 }
 
 // link is what the clients of all identities share.
@@ -125,7 +126,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	c := &Client{link: l, identity: identity}
+	c := l.as(identity)
 	if err := c.handshake(ctx); err != nil {
 		_ = c.Close() // nothing is open that could fail
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
@@ -182,7 +183,11 @@ func (c *Client) Close() error { return c.pool.Close() }
 // As returns a client that makes its calls as another identity. It shares everything
 // else with c, the connections too, and is not closed on its own.
 func (c *Client) As(user string, groups ...string) *Client {
-	return &Client{link: c.link, identity: muster.Identity{User: user, Groups: slices.Clone(groups)}}
+	return c.as(muster.Identity{User: user, Groups: slices.Clone(groups)})
+}
+
+func (l *link) as(id muster.Identity) *Client {
+	return &Client{link: l, identity: id, credentials: rpc.NewCredentials(id)}
 }
 
 // Identity returns who the client says it is.

@@ -64,7 +64,7 @@ func (c *Client) again(ctx context.Context, b *backoff, err error) error {
 
 // context adds the client's identity to a call.
 func (c *Client) context(ctx context.Context) context.Context {
-	return rpc.ClientContext(ctx, c.identity)
+	return c.credentials.Context(ctx)
 }
 
 // retry makes a call that only reads until it works, fails for good, or has failed

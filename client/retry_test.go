@@ -27,7 +27,7 @@ func TestCallsThatFindNoConnectionEndAndDoNotWaitAgainAndAgain(t *testing.T) {
 			Dial:           func(context.Context, string) (net.Conn, error) { return near, nil },
 		})
 		l.service = pb.NewDRPCNamespaceClient(l.pool)
-		c := &Client{link: l, identity: muster.Identity{User: "root"}}
+		c := l.as(muster.Identity{User: "root"})
 		stream, err := c.service.List(c.context(t.Context())) // takes the only connection
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"storj.io/drpc"
+	"storj.io/drpc/drpcconn"
+	"storj.io/drpc/drpcmux"
+	"storj.io/drpc/drpcserver"
 
 	"github.com/muster-fs/muster/rpc/pb"
 )
@@ -55,6 +58,50 @@ func BenchmarkCall(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkBareCall is the same call by dRPC alone, one after another: what BenchmarkCall
+// with -cpu 1, or BenchmarkSequentialCall, can come near to.
+func BenchmarkBareCall(b *testing.B) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	mux := drpcmux.New()
+	if err := pb.DRPCRegisterNamespace(mux, &service{}); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = drpcserver.New(mux).Serve(ctx, lis) })
+	nc, err := net.Dial("tcp", lis.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := drpcconn.New(nc)
+	request := &pb.PathRequest{Path: []byte("/warehouse/t/day=2026-11-30")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := pb.NewDRPCNamespaceClient(c).Lstat(context.Background(), request); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = c.Close()
+	cancel()
+	wg.Wait()
+}
+
+// BenchmarkSequentialCall is a small call after another, with an identity, over loopback.
+func BenchmarkSequentialCall(b *testing.B) {
+	p := benchPool(b, &service{})
+	request := &pb.PathRequest{Path: []byte("/warehouse/t/day=2026-11-30")}
+	ctx := as(context.Background(), "u")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := client(p).Lstat(ctx, request); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

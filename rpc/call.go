@@ -39,16 +39,17 @@ const maxTimeout = 30 * 24 * time.Hour
 
 type clientKey struct{}
 
-// credentials are an identity as metadata, encoded once for all its calls.
-type credentials struct {
+// Credentials are an identity as calls carry it, encoded once for all of them. They do
+// not change, so they are safe for concurrent use.
+type Credentials struct {
 	metadata []byte
 	err      error // why the identity cannot be sent
 }
 
-// ClientContext says who makes the calls under the context. An identity that cannot
-// be sent fails those calls with muster.ErrUnauthenticated.
-func ClientContext(ctx context.Context, id muster.Identity) context.Context {
-	c := &credentials{err: checkIdentity(id)}
+// NewCredentials returns the credentials of an identity. One that cannot be sent fails
+// the calls that are made with it, with muster.ErrUnauthenticated.
+func NewCredentials(id muster.Identity) *Credentials {
+	c := &Credentials{err: checkIdentity(id)}
 	if c.err == nil {
 		md := map[string]string{keyUser: id.User}
 		if len(id.Groups) > 0 {
@@ -56,14 +57,24 @@ func ClientContext(ctx context.Context, id muster.Identity) context.Context {
 		}
 		c.metadata, c.err = drpcmetadata.Encode(make([]byte, 0, 128), md)
 	}
+	return c
+}
+
+// Context says who makes the calls under the context.
+func (c *Credentials) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clientKey{}, c)
+}
+
+// ClientContext is Context for an identity that makes few calls.
+func ClientContext(ctx context.Context, id muster.Identity) context.Context {
+	return NewCredentials(id).Context(ctx)
 }
 
 // callMetadata encodes what crosses the wire before a call: the identity and how much
 // time is left. It returns nil if there is nothing to say.
 func callMetadata(ctx context.Context) ([]byte, error) {
 	var md []byte
-	if c, ok := ctx.Value(clientKey{}).(*credentials); ok {
+	if c, ok := ctx.Value(clientKey{}).(*Credentials); ok {
 		if c.err != nil {
 			return nil, c.err
 		}

@@ -64,13 +64,17 @@ func (s *clientStream) Context() context.Context { return s.stream.Context() }
 // MsgSend sends a message. io.EOF says that the server has ended the call: receiving
 // then tells how. A message that is too large fails alone, the call goes on.
 func (s *clientStream) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
-	b, err := encode(msg, enc)
-	if err != nil {
-		return err
+	encoded, ok := msg.(*raw)
+	if !ok {
+		b, err := encode(msg, enc)
+		if err != nil {
+			return err
+		}
+		defer release(b)
+		encoded = (*raw)(b)
 	}
-	defer release(b)
 	s.sent.Add(1)
-	err = s.stream.MsgSend((*raw)(b), rawEncoding{})
+	err := s.stream.MsgSend(encoded, rawEncoding{})
 	if drpc.ClosedError.Has(err) {
 		err = io.EOF
 	}

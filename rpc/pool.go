@@ -118,12 +118,16 @@ func (p *Pool) Invoke(ctx context.Context, rpc string, enc drpc.Encoding, in, ou
 		return err
 	}
 	defer release(request)
-	callCtx, cancel := detach(ctx)
+	callCtx, watch := ctx, unwatched
+	if ctx.Done() != nil {
+		detached, cancel := detach(ctx)
+		callCtx, watch = detached, func() (stop func() bool) { return context.AfterFunc(ctx, cancel) }
+	}
 	c, stream, err := p.start(ctx, callCtx, rpc)
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, cancel)
+	stop := watch()
 	ended, err := exchange(stream, *request, enc, out)
 	cancelled := !stop()
 	switch {
@@ -137,6 +141,9 @@ func (p *Pool) Invoke(ctx context.Context, rpc string, enc drpc.Encoding, in, ou
 	}
 	return p.failure(ctx, err)
 }
+
+// unwatched is the watch over a context that never ends.
+func unwatched() (stop func() bool) { return func() bool { return true } }
 
 // detach returns a context with ctx's values for dRPC to watch. It is cancelled only
 // to cancel a call that goes on, never to clean up: dRPC may close a connection whose

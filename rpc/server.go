@@ -92,6 +92,7 @@ type Server struct {
 	log     *slog.Logger
 	mux     *drpcmux.Mux
 	methods map[string]bool // whether it is a call with one request and one reply
+	raw     map[string]RawFunc
 	counters
 
 	ctx    context.Context // of all calls; ends when a stop is not graceful any more
@@ -113,6 +114,7 @@ func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error
 		options:   o.withDefaults(),
 		mux:       drpcmux.New(),
 		methods:   make(map[string]bool),
+		raw:       make(map[string]RawFunc),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*serverConn]struct{}),
 	}

@@ -19,6 +19,20 @@ import (
 
 type callKey struct{}
 
+// callContext is the context of a call's handler, which knows the call.
+type callContext struct {
+	context.Context
+	call *call
+}
+
+// Value returns the call for its key.
+func (c callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
+
 // call is one call on the server, and the stream that its handler sees.
 type call struct {
 	server *Server
@@ -74,7 +88,7 @@ func (c *call) run() (err error) {
 	if err := checkMetadata(md); err != nil {
 		return err
 	}
-	if c.caller, err = authenticate(md); err != nil {
+	if c.caller, err = c.conn.authenticate(md); err != nil {
 		return err
 	}
 	timeout, err := callTimeout(md)
@@ -87,6 +101,9 @@ func (c *call) run() (err error) {
 			err = c.panicked(p)
 		}
 	}()
+	if f, ok := s.raw[c.name]; ok {
+		return c.runRaw(f)
+	}
 	return s.mux.HandleRPC(c, c.name)
 }
 
@@ -94,7 +111,7 @@ func (c *call) run() (err error) {
 // reply and its end as one, and must get its request in time.
 func (c *call) prepare(unary bool, timeout time.Duration) (cancel context.CancelFunc) {
 	cancel = func() {}
-	c.ctx = context.WithValue(c.ctx, callKey{}, c)
+	c.ctx = callContext{c.ctx, c}
 	if !unary {
 		c.ctx, c.cancel = context.WithCancelCause(c.ctx)
 	}

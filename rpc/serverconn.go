@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"storj.io/drpc/drpcmanager"
+
+	"github.com/muster-fs/muster"
 )
 
 // The states of a server's connection.
@@ -31,6 +33,11 @@ type serverConn struct {
 	server  *Server
 	refused bool // past the limit of connections
 	state   atomic.Int32
+
+	// The caller of the last call, who most often is that of the next. The goroutine of
+	// serve uses them.
+	caller muster.Identity
+	groups string // of the caller, as they came
 }
 
 // serve carries out the calls of the connection until one side ends it.
@@ -104,6 +111,19 @@ func (c *serverConn) calls(man *drpcmanager.Manager) error {
 			return nil
 		}
 	}
+}
+
+// authenticate is authenticate for a call of the connection.
+func (c *serverConn) authenticate(md map[string]string) (muster.Identity, error) {
+	if user, ok := md[keyUser]; ok && user == c.caller.User && md[keyGroups] == c.groups {
+		return c.caller, nil
+	}
+	id, err := authenticate(md)
+	if err != nil {
+		return muster.Identity{}, err
+	}
+	c.caller, c.groups = id, md[keyGroups]
+	return id, nil
 }
 
 // endIfIdle closes the connection unless a call is in progress.

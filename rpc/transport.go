@@ -21,9 +21,14 @@ import (
 // them from garbage.
 var preface = drpcmigrate.DRPCHeader
 
+// writeBuffer is how many bytes of messages are sent in one piece: a reply and the end of
+// its call, if that is no more.
+const writeBuffer = 32 << 10
+
 // managerOptions are those of the dRPC connections on both sides.
 func managerOptions() drpcmanager.Options {
 	return drpcmanager.Options{
+		WriterBufferSize: writeBuffer,
 		Reader: drpcwire.ReaderOptions{MaximumBufferSize: MaxMessage},
 		// No buffer is kept with a stream: messages are encoded into pooled ones, see raw.
 		Stream: drpcstream.Options{MaximumBufferSize: 1},
