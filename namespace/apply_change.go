@@ -75,7 +75,7 @@ func (tx *txn) mayRemove(dir int32, name string, r *muster.Row) error {
 
 // delete removes an entry, not following a link. Of a tree it checks the top only.
 func (tx *txn) delete(c *muster.Delete) (uint64, error) {
-	dir, name, err := tx.place(c.Path)
+	dir, name, err := tx.place(c.Path, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +105,7 @@ func (tx *txn) mustBeEmpty(dir uint64) error {
 
 // rename moves an entry, following no link in last place.
 func (tx *txn) rename(c *muster.Rename) (uint64, error) {
-	from, name, err := tx.place(c.From)
+	from, name, err := tx.place(c.From, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +118,7 @@ func (tx *txn) rename(c *muster.Rename) (uint64, error) {
 	if err := tx.mayRemove(from, name, &r); err != nil {
 		return 0, err
 	}
-	to, newName, err := tx.place(c.To)
+	to, newName, err := tx.place(c.To, nil)
 	if err != nil {
 		return 0, fmt.Errorf("to %s: %w", c.To, err)
 	}

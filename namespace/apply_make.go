@@ -7,15 +7,28 @@ import (
 	"github.com/muster-fs/muster"
 )
 
+// ancestry says how to make the missing ancestors of a new entry.
+type ancestry struct {
+	mode uint16
+	owners
+}
+
 // place walks to the directory that holds, or would hold, the last name of a path. The root
-// has no name, and is its own directory.
-func (tx *txn) place(path string) (dir int32, name string, err error) {
+// has no name, and is its own directory. Missing ancestors are made as missing says, unless it
+// is nil.
+func (tx *txn) place(path string, missing *ancestry) (dir int32, name string, err error) {
 	clean, err := muster.CleanPath(path)
 	if err != nil {
 		return 0, "", err
 	}
 	parent, name := muster.SplitPath(clean)
 	f, err := tx.walk.resolve(parent, true)
+	if missing != nil && errors.Is(err, muster.ErrNotFound) {
+		if err := tx.makeAncestor(parent, missing); err != nil {
+			return 0, "", err
+		}
+		f, err = tx.walk.resolve(parent, true)
+	}
 	switch {
 	case err == muster.ErrNotFound:
 		return 0, "", fmt.Errorf("%w: %s", muster.ErrNotFound, parent)
@@ -28,6 +41,21 @@ func (tx *txn) place(path string) (dir int32, name string, err error) {
 		return f.node, "", nil
 	}
 	return f.node, name, tx.walk.mayPass(f.node)
+}
+
+// makeAncestor makes a directory that is missing above a new entry.
+func (tx *txn) makeAncestor(path string, missing *ancestry) error {
+	dir, name, err := tx.place(path, missing)
+	if err != nil {
+		return err
+	}
+	if err := tx.vacant(dir, name); err != nil {
+		return fmt.Errorf("%w: %s", err, path)
+	}
+	if _, err = tx.makeDirectory(dir, name, &muster.Mkdir{Mode: missing.mode, Owner: missing.user, Group: missing.group}); err != nil {
+		err = fmt.Errorf("%w: %s", err, path)
+	}
+	return err
 }
 
 // lookup decodes what is at a place into r.
@@ -44,16 +72,13 @@ func (tx *txn) lookup(dir int32, name string, r *muster.Row) (b blockList, ok bo
 	return b, true, err
 }
 
-// vacancy is place where there must be nothing yet.
-func (tx *txn) vacancy(path string) (dir int32, name string, err error) {
-	if dir, name, err = tx.place(path); err != nil {
-		return 0, "", err
-	}
+// vacant checks that there is nothing at a place yet.
+func (tx *txn) vacant(dir int32, name string) error {
 	_, ok, err := tx.lookup(dir, name, &tx.row)
 	if err == nil && ok {
 		err = muster.ErrExists
 	}
-	return dir, name, err
+	return err
 }
 
 // mayChange checks that the caller may add and remove entries of a directory.
@@ -183,54 +208,39 @@ func (tx *txn) mkdir(c *muster.Mkdir) (uint64, error) {
 	if err := checkMode(c.Mode); err != nil {
 		return 0, err
 	}
+	var missing *ancestry
 	if c.Parents {
-		f, err := tx.walk.resolve(c.Path, true)
-		switch {
-		case err == nil && f.node >= 0:
-			return tx.walk.nodes[f.node].id, nil
-		case err == nil:
-			return 0, muster.ErrExists
-		case !errors.Is(err, muster.ErrNotFound):
-			return 0, err
-		}
-		if err := tx.makeParents(c.Path, c.Mode&^muster.ModeSticky|0o300, owners{c.Owner, c.Group}); err != nil {
-			return 0, err
-		}
+		missing = &ancestry{c.Mode&^muster.ModeSticky | 0o300, owners{c.Owner, c.Group}}
 	}
-	return tx.makeDirectory(c)
-}
-
-func (tx *txn) makeDirectory(c *muster.Mkdir) (uint64, error) {
-	dir, name, err := tx.vacancy(c.Path)
+	dir, name, err := tx.place(c.Path, missing)
 	if err != nil {
 		return 0, err
 	}
-	r := muster.Row{Kind: muster.Directory, Mode: c.Mode, ATime: tx.meta.stamp}
-	return tx.insert(dir, name, owners{c.Owner, c.Group}, &r, blockList{}, tx.stampOr(c.MTime))
+	_, ok, err := tx.lookup(dir, name, &tx.row)
+	switch {
+	case err != nil:
+		return 0, err
+	case !ok:
+		return tx.makeDirectory(dir, name, c)
+	case !c.Parents || tx.row.Kind == muster.File:
+		return 0, muster.ErrExists
+	case tx.row.Kind == muster.Directory:
+		return tx.row.ID, nil
+	}
+	f, err := tx.walk.resolve(c.Path, true)
+	switch {
+	case err == nil && f.node >= 0:
+		return tx.walk.nodes[f.node].id, nil
+	case err == nil || errors.Is(err, muster.ErrNotFound):
+		return 0, muster.ErrExists
+	}
+	return 0, err
 }
 
-// makeParents makes the missing ancestors of a path.
-func (tx *txn) makeParents(path string, mode uint16, o owners) error {
-	clean, err := muster.CleanPath(path)
-	if err != nil {
-		return err
-	}
-	parent, _ := muster.SplitPath(clean)
-	f, err := tx.walk.resolve(parent, true)
-	switch {
-	case err == nil && f.node < 0:
-		return fmt.Errorf("%w: %s", muster.ErrNotDirectory, parent)
-	case err == nil || !errors.Is(err, muster.ErrNotFound):
-		return err
-	}
-	if err := tx.makeParents(parent, mode, o); err != nil {
-		return err
-	}
-	_, err = tx.makeDirectory(&muster.Mkdir{Path: parent, Mode: mode, Owner: o.user, Group: o.group})
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, parent)
-	}
-	return err
+// makeDirectory makes a directory at a place where there is nothing yet.
+func (tx *txn) makeDirectory(dir int32, name string, c *muster.Mkdir) (uint64, error) {
+	r := muster.Row{Kind: muster.Directory, Mode: c.Mode, ATime: tx.meta.stamp}
+	return tx.insert(dir, name, owners{c.Owner, c.Group}, &r, blockList{}, tx.stampOr(c.MTime))
 }
 
 // create makes a file. Overwrite replaces an existing file, or link (itself, not what it
@@ -239,12 +249,11 @@ func (tx *txn) create(c *muster.Create) (uint64, error) {
 	if err := checkCreate(c); err != nil {
 		return 0, err
 	}
+	var missing *ancestry
 	if c.Parents {
-		if err := tx.makeParents(c.Path, 0o755, owners{c.Owner, c.Group}); err != nil {
-			return 0, err
-		}
+		missing = &ancestry{0o755, owners{c.Owner, c.Group}}
 	}
-	dir, name, err := tx.place(c.Path)
+	dir, name, err := tx.place(c.Path, missing)
 	if err != nil {
 		return 0, err
 	}
@@ -326,8 +335,11 @@ func (tx *txn) symlink(c *muster.Symlink) (uint64, error) {
 	if err := muster.CheckTarget(c.Target); err != nil {
 		return 0, err
 	}
-	dir, name, err := tx.vacancy(c.Path)
+	dir, name, err := tx.place(c.Path, nil)
 	if err != nil {
+		return 0, err
+	}
+	if err := tx.vacant(dir, name); err != nil {
 		return 0, err
 	}
 	r := muster.Row{Kind: muster.Link, Mode: 0o777, ATime: tx.meta.stamp, Target: []byte(c.Target)}

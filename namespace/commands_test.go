@@ -440,7 +440,7 @@ func TestNothingIsAnsweredAfterAFailure(t *testing.T) {
 		if err := c.check(); err != nil {
 			t.Fatal(err)
 		}
-		tree.committer.commit([]*call{c}) // as if it had been in the queue already
+		tree.committer.commit(tree.newTxn(meta{}), []*call{c}) // as if it had been in the queue already
 		if !errors.Is(c.err, muster.ErrUnavailable) || c.applied.Txid != 0 {
 			t.Errorf("%s: %+v, %v", what, c.applied, c.err)
 		}

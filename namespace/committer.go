@@ -136,6 +136,7 @@ func (c *committer) do(ctx context.Context, call *call) error {
 // run serves the queue until the tree stops or fails.
 func (c *committer) run() {
 	defer close(c.stopped)
+	tx := c.tree.newTxn(c.meta)
 	for {
 		select {
 		case <-c.tree.stop:
@@ -143,7 +144,7 @@ func (c *committer) run() {
 		case <-c.tree.fs.tripped:
 			return
 		case first := <-c.queue:
-			c.commit(c.gather(first))
+			c.commit(tx, c.gather(first))
 		}
 	}
 }
@@ -168,8 +169,8 @@ func (c *committer) gather(first *call) []*call {
 // the wait for the disk, the new view, the answers. Refusals wait for the disk as well, since
 // they may be based on what the group applied. Once the tree has failed, nothing that was read
 // is an answer: a group before this one may have been applied and be lost.
-func (c *committer) commit(group []*call) {
-	tx := c.tree.newTxn(c.meta)
+func (c *committer) commit(tx *txn, group []*call) {
+	tx.reset(c.meta)
 	for _, call := range group {
 		c.apply(tx, call)
 	}

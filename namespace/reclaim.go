@@ -95,7 +95,7 @@ func (j *janitor) commit(ctx context.Context, step func(*txn) error) error {
 type reclaim struct {
 	records  []uint64     // inodes deleted
 	chunks   []uint64     // files among them with block lists past their row
-	rows     [][]byte     // keys deleted one by one
+	rows     []rowKey     // rows deleted one by one
 	ranges   []keyRange   // rows deleted by range
 	detached []uint64     // directories found, each detached for itself
 	finished []uint64     // directories done
@@ -117,7 +117,7 @@ func (p *reclaim) apply(tx *txn) error {
 		tx.detach(id, &rec)
 	}
 	for _, key := range p.rows {
-		tx.set(key, nil)
+		tx.deleteRow(key.dir, key.name)
 	}
 	for _, id := range p.chunks {
 		tx.deleteChunks(id)
@@ -205,7 +205,7 @@ func (p *reclaim) directory(s *snapshot, rows *scan, id uint64, done string, bud
 			return 0, err
 		}
 		if done = string(name); rec.entries <= pointDeletes {
-			p.rows = append(p.rows, appendRowKey(nil, id, done))
+			p.rows = append(p.rows, rowKey{id, done})
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package namespace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble"
 
@@ -13,33 +15,40 @@ import (
 // applied before, so that later requests see earlier ones. What a request writes depends
 // on nothing but its commands, its stamp and what it reads here.
 type txn struct {
-	tree *Tree
-	meta meta  // as of the request being applied
-	now  int64 // ms; stamp of the request being applied
-	who  principal
-	walk walker
-	gets uint64
+	tree  *Tree
+	meta  meta   // as of the request being applied
+	fresh uint64 // the first id that the store knows nothing of
+	now   int64  // ms; stamp of the request being applied
+	who   principal
+	walk  walker
+	gets  uint64
 
-	pending map[string]write
+	rows    overlay[rowKey, []byte] // nil: deleted
+	records overlay[uint64, record] // kind 0: deleted
+	others  overlay[string, []byte] // keys of all other kinds; nil: deleted
 	ranges  []keyRange
-	arena   arena
-	key     []byte
-	value   []byte
-	row     muster.Row // scratch
 
-	// To take back the request being applied.
-	undo []undo
-	mark mark
+	mark  mark // to take back the request being applied
+	arena arena
+	key   []byte
+	value []byte
+	row   muster.Row // scratch
 }
 
-// write is a pending write; a nil value deletes.
-type write struct{ value []byte }
-
-type undo struct {
-	key string
-	old write
-	had bool
+// rowKey is where a row lies.
+type rowKey struct {
+	dir  uint64
+	name string
 }
+
+func compareRowKeys(a, b *rowKey) int {
+	if c := cmp.Compare(a.dir, b.dir); c != 0 {
+		return c
+	}
+	return strings.Compare(a.name, b.name)
+}
+
+func compareIDs(a, b *uint64) int { return cmp.Compare(*a, *b) }
 
 type mark struct {
 	meta   meta
@@ -50,43 +59,52 @@ type mark struct {
 type keyRange struct{ start, end []byte }
 
 func (t *Tree) newTxn(m meta) *txn {
-	return &txn{tree: t, meta: m, pending: map[string]write{}}
+	tx := &txn{tree: t}
+	tx.reset(m)
+	return tx
 }
 
-// begin starts a request of a caller.
+// reset starts a new group over what has been applied.
+func (tx *txn) reset(m meta) {
+	tx.meta, tx.fresh, tx.gets = m, m.nextID, 0
+	tx.rows.reset()
+	tx.records.reset()
+	tx.others.reset()
+	tx.ranges, tx.arena, tx.row = nil, arena{}, muster.Row{}
+	tx.who = principal{}
+}
+
+// begin starts a request of a caller. Requests of one caller in a group share their walks.
 func (tx *txn) begin(caller *muster.Identity) {
-	tx.undo = tx.undo[:0]
+	tx.rows.begin()
+	tx.records.begin()
+	tx.others.begin()
 	tx.mark = mark{tx.meta, len(tx.ranges)}
 	tx.meta.stamp = tx.now
-	tx.who = principal{caller, tx.tree.Superuser(caller)}
-	tx.walk.init(tx, tx.who)
+	if tx.who.Identity == nil || tx.who.User != caller.User || !slices.Equal(tx.who.Groups, caller.Groups) {
+		tx.who = principal{caller, tx.tree.Superuser(caller)}
+		tx.walk.init(tx, tx.who)
+	}
 }
 
 // rollback takes back all since begin.
 func (tx *txn) rollback() {
-	for _, u := range slices.Backward(tx.undo) {
-		if u.had {
-			tx.pending[u.key] = u.old
-		} else {
-			delete(tx.pending, u.key)
-		}
-	}
-	tx.undo = tx.undo[:0]
+	tx.rows.rollback()
+	tx.records.rollback()
+	tx.others.rollback()
 	tx.meta = tx.mark.meta
 	tx.ranges = tx.ranges[:tx.mark.ranges]
+	tx.walk.stale = true
 }
 
 // changed says whether there is anything to write: a command that finds all done as it wants
 // takes its txid still.
 func (tx *txn) changed(since *meta) bool {
-	return len(tx.pending) > 0 || len(tx.ranges) > 0 || tx.meta != *since
+	return len(tx.rows.entries)+len(tx.records.entries)+len(tx.others.entries)+len(tx.ranges) > 0 || tx.meta != *since
 }
 
-// get returns the value of key, nil if there is none. It stays valid.
-func (tx *txn) get(key []byte) ([]byte, error) {
-	if w, ok := tx.pending[string(key)]; ok {
-		return w.value, nil
-	}
+// stored returns the value that a key has in the store, nil if there is none. It stays valid.
+func (tx *txn) stored(key []byte) ([]byte, error) {
 	tx.gets++
 	v, closer, err := tx.tree.db.Get(key)
 	if err != nil {
@@ -95,90 +113,141 @@ func (tx *txn) get(key []byte) ([]byte, error) {
 	return tx.arena.copy(v), closer.Close()
 }
 
-// child implements source.
-func (tx *txn) child(dir uint64, name string) ([]byte, error) {
-	tx.key = appendRowKey(tx.key[:0], dir, name)
-	return tx.get(tx.key)
+// get returns the value of a key of another kind than rows and records, nil if there is none.
+// It stays valid.
+func (tx *txn) get(key []byte) ([]byte, error) {
+	if v, ok := tx.others.get(string(key)); ok {
+		return v, nil
+	}
+	return tx.stored(key)
 }
 
-// set writes a value, which is copied; nil deletes the key.
+// set writes the value of such a key, which is copied; nil deletes the key.
 func (tx *txn) set(key, value []byte) {
-	old, had := tx.pending[string(key)]
-	k := string(key)
-	tx.undo = append(tx.undo, undo{k, old, had})
-	w := write{}
 	if value != nil {
-		w.value = tx.arena.copy(value)
+		value = tx.arena.copy(value)
 	}
-	tx.pending[k] = w
+	tx.others.set(string(key), value)
+}
+
+// child implements source.
+func (tx *txn) child(dir uint64, name string) ([]byte, error) {
+	if v, ok := tx.rows.get(rowKey{dir, name}); ok || dir >= tx.fresh {
+		return v, nil
+	}
+	tx.key = appendRowKey(tx.key[:0], dir, name)
+	return tx.stored(tx.key)
 }
 
 func (tx *txn) setRow(parent uint64, name string, r *muster.Row, b blockList) {
-	tx.key = appendRowKey(tx.key[:0], parent, name)
 	tx.value = appendRow(tx.value[:0], r, b)
-	tx.set(tx.key, tx.value)
+	tx.rows.set(rowKey{parent, name}, tx.arena.copy(tx.value))
 }
 
-func (tx *txn) deleteRow(parent uint64, name string) {
-	tx.key = appendRowKey(tx.key[:0], parent, name)
-	tx.set(tx.key, nil)
-}
+func (tx *txn) deleteRow(parent uint64, name string) { tx.rows.set(rowKey{parent, name}, nil) }
 
 func (tx *txn) record(id uint64) (record, error) {
-	var rec record
+	rec, ok := tx.records.get(id)
+	switch {
+	case ok && rec.kind != 0:
+		return rec, nil
+	case ok || id >= tx.fresh:
+		return rec, corrupt("inode %d has no record", id)
+	}
 	tx.key = appendIDKey(tx.key[:0], tagRecord, id)
-	v, err := tx.get(tx.key)
+	v, err := tx.stored(tx.key)
 	if err != nil {
 		return rec, err
 	}
 	if v == nil {
 		return rec, corrupt("inode %d has no record", id)
 	}
-	return rec, decodeRecord(v, &rec)
+	err = decodeRecord(v, &rec)
+	return rec, err
 }
 
-func (tx *txn) setRecord(id uint64, rec *record) {
-	tx.key = appendIDKey(tx.key[:0], tagRecord, id)
-	tx.value = appendRecord(tx.value[:0], rec)
-	tx.set(tx.key, tx.value)
-}
+// setRecord writes a record, whose name must stay as it is.
+func (tx *txn) setRecord(id uint64, rec *record) { tx.records.set(id, *rec) }
 
-func (tx *txn) deleteRecord(id uint64) {
-	tx.key = appendIDKey(tx.key[:0], tagRecord, id)
-	tx.set(tx.key, nil)
-}
+func (tx *txn) deleteRecord(id uint64) { tx.records.set(id, record{}) }
 
 // deleteChunks deletes the block list of a file past its row.
 func (tx *txn) deleteChunks(file uint64) {
 	tx.ranges = append(tx.ranges, keyRange{appendIDKey(nil, tagChunk, file), appendIDKey(nil, tagChunk, file+1)})
 }
 
-// batch returns all of the group as one batch of the store, counters included.
+// batch returns all of the group as one batch of the store, counters included. Keys of a kind
+// ascend, which makes the store's own work less.
 func (tx *txn) batch() (*pebble.Batch, error) {
-	size := metaLen + 64
-	for k, w := range tx.pending {
-		size += len(k) + len(w.value) + 8
+	w := batchWriter{b: tx.tree.db.NewBatchWithSize(tx.size())}
+	for e := range tx.records.sorted(compareIDs) {
+		tx.key = appendIDKey(tx.key[:0], tagRecord, e.key)
+		if tx.value = tx.value[:0]; e.value.kind != 0 {
+			tx.value = appendRecord(tx.value, &e.value)
+		}
+		w.write(tx.key, tx.value)
 	}
-	b := tx.tree.db.NewBatchWithSize(size)
-	for k, w := range tx.pending {
-		var err error
-		if w.value == nil {
-			err = b.Delete([]byte(k), nil)
-		} else {
-			err = b.Set([]byte(k), w.value, nil)
-		}
-		if err != nil {
-			return nil, err
-		}
+	for e := range tx.rows.sorted(compareRowKeys) {
+		tx.key = appendRowKey(tx.key[:0], e.key.dir, e.key.name)
+		w.write(tx.key, e.value)
+	}
+	for i := range tx.others.entries {
+		e := &tx.others.entries[i]
+		tx.key = append(tx.key[:0], e.key...)
+		w.write(tx.key, e.value)
 	}
 	// After the writes: what was made and deleted in one group is then gone.
 	for _, r := range tx.ranges {
-		if err := b.DeleteRange(r.start, r.end, nil); err != nil {
-			return nil, err
-		}
+		w.deleteRange(r)
 	}
 	tx.value = appendMeta(tx.value[:0], &tx.meta)
-	return b, b.Set(metaKey(), tx.value, nil)
+	w.write(metaKey(), tx.value)
+	return w.b, w.err
+}
+
+// size is about how many bytes the batch takes.
+func (tx *txn) size() int {
+	const overhead = 16 // of a write: its kind, and lengths
+	n := metaLen + overhead
+	for i := range tx.rows.entries {
+		e := &tx.rows.entries[i]
+		n += idKeyLen + len(e.key.name) + len(e.value) + overhead
+	}
+	for i := range tx.records.entries {
+		e := &tx.records.entries[i]
+		n += idKeyLen + recordHead + len(e.value.name) + overhead
+		if e.value.kind == muster.Directory {
+			n += recordTail
+		}
+	}
+	for i := range tx.others.entries {
+		e := &tx.others.entries[i]
+		n += len(e.key) + len(e.value) + overhead
+	}
+	return n
+}
+
+// batchWriter writes into a batch and keeps the first error.
+type batchWriter struct {
+	b   *pebble.Batch
+	err error
+}
+
+// write sets a value; one of no bytes deletes the key: nothing that is stored is empty.
+func (w *batchWriter) write(key, value []byte) {
+	switch {
+	case w.err != nil:
+	case len(value) == 0:
+		w.err = w.b.Delete(key, nil)
+	default:
+		w.err = w.b.Set(key, value, nil)
+	}
+}
+
+func (w *batchWriter) deleteRange(r keyRange) {
+	if w.err == nil {
+		w.err = w.b.DeleteRange(r.start, r.end, nil)
+	}
 }
 
 // run applies a request: all of its commands, or none.
