@@ -29,7 +29,7 @@ const writeBuffer = 32 << 10
 func managerOptions() drpcmanager.Options {
 	return drpcmanager.Options{
 		WriterBufferSize: writeBuffer,
-		Reader: drpcwire.ReaderOptions{MaximumBufferSize: MaxMessage},
+		Reader:           drpcwire.ReaderOptions{MaximumBufferSize: MaxMessage},
 		// No buffer is kept with a stream: messages are encoded into pooled ones, see raw.
 		Stream: drpcstream.Options{MaximumBufferSize: 1},
 	}
