@@ -2,7 +2,6 @@ package listing
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
@@ -42,9 +41,11 @@ type collector struct {
 	txid        uint64  // of the newest view
 	message     Message // of a page call
 
-	left  bounds // what the current page may still take
-	fresh bool   // nothing was added to the current page yet
-	heads heads
+	left    bounds // what the current page may still take
+	fresh   bool   // nothing was added to the current page yet
+	perPath int    // entries that a path is expected to have
+	stage   stage
+	heads   heads
 
 	row     muster.Row
 	scratch []byte
@@ -61,15 +62,15 @@ type bounds struct {
 func (l *Lister) collector(caller *muster.Identity, o Options) *collector {
 	c, ok := l.collectors.Get().(*collector)
 	if !ok {
-		c = &collector{seal: newSealer(l.cursorKey)}
+		c = &collector{seal: newSealer(l.cursorKey), rows: rows.NewBuilder(o.Columns)}
 	}
+	l.lent.Add(1)
 	o = o.canonical()
-	if c.rows == nil || c.rows.Columns() != o.Columns {
-		c.rows = rows.NewBuilder(o.Columns)
-	}
+	c.rows.Use(o.Columns)
 	limit := o.pageLimit(l.config)
 	c.options, c.caller = o, caller
 	c.bounds = bounds{entries: limit, examined: examinedPerEntry * limit, bytes: l.config.PageBytes}
+	c.perPath = max(1, limit/firstStage)
 	c.seal.bind(o)
 	return c
 }
@@ -77,7 +78,9 @@ func (l *Lister) collector(caller *muster.Identity, o Options) *collector {
 // release takes back a collector whose call is over and whose buffers nobody refers to.
 func (l *Lister) release(c *collector) {
 	c.reset()
+	c.stage.reset()
 	c.caller, c.txid, c.position, c.row = nil, 0, position{name: c.position.name[:0]}, muster.Row{}
+	l.lent.Add(-1)
 	l.collectors.Put(c)
 }
 
@@ -94,29 +97,29 @@ func (c *collector) size() int { return c.rows.Size() + c.outcomeSize }
 // page lists one page of paths from one view: paths starts with the path that the
 // position is inside of, or else with the one after it. It returns how many of them are
 // finished. An error is one of the call; what was gathered is then void.
+//
+// The position's chain does not follow; see position.follow.
 func (c *collector) page(ctx context.Context, view *namespace.View, paths []string) (int, error) {
 	c.begin(view)
 	r := view.NewReader(c.caller)
 	defer r.Close()
+	most := min(len(paths), pagePaths)
 	done := 0
-	for done < min(len(paths), pagePaths) && c.open() {
+	for cut := false; !cut && done < most && c.open(); {
 		if ctx.Err() != nil {
 			return done, context.Cause(ctx)
 		}
-		if c.position.state != inside {
-			c.position.enter(paths[done], &c.scratch)
+		n := min(most-done, c.stageSize())
+		if err := c.resolve(r, paths[done:done+n]); err != nil {
+			return done, err
 		}
-		if c.position.index > maxIndex {
-			return done, fmt.Errorf("%w: path number %d; a call lists at most %d paths", muster.ErrLimit, c.position.index, maxIndex+1)
-		}
-		cut, err := c.path(r, paths[done])
+		var finished int
+		var err error
+		finished, cut, err = c.emit(r, paths[done:done+n])
+		done += finished
 		if err != nil {
-			return done, fmt.Errorf("list %s: %w", quote(paths[done]), err)
+			return done, err
 		}
-		if cut {
-			break
-		}
-		done++
 	}
 	return c.readHeads(r, paths, done)
 }
@@ -132,78 +135,4 @@ func (c *collector) begin(view *namespace.View) {
 // open says whether the page may take up another path. The first always fits.
 func (c *collector) open() bool {
 	return c.fresh || c.left.entries > 0 && c.left.examined > 0 && c.size() < c.left.bytes
-}
-
-// path lists what is left of one path. It either finishes it, with an outcome, or leaves
-// the position inside it and says that it was cut.
-func (c *collector) path(r *namespace.Reader, path string) (cut bool, err error) {
-	res, err := r.Resolve(path, !c.options.Own)
-	if err != nil {
-		return false, c.fail(path, 0, err)
-	}
-	if c.position.id != 0 && c.position.id != res.ID() {
-		return false, c.fail(path, res.ID(), muster.ErrChanged)
-	}
-	if c.options.Own || res.Kind() != muster.Directory {
-		return c.own(r, path, &res)
-	}
-	return c.children(r, path, &res)
-}
-
-// own lists the entry of the path itself.
-func (c *collector) own(r *namespace.Reader, path string, res *namespace.Resolved) (cut bool, err error) {
-	if err := r.Row(res, &c.row, c.blocks()); err != nil {
-		return false, c.fail(path, res.ID(), err)
-	}
-	c.left.examined--
-	if !c.fits() {
-		return true, nil
-	}
-	c.add()
-	c.succeed(res)
-	return false, nil
-}
-
-// children lists the children of a directory, after the position's name.
-func (c *collector) children(r *namespace.Reader, path string, res *namespace.Resolved) (cut bool, err error) {
-	if err := r.Scan(res, string(c.position.name), c.blocks()); err != nil {
-		return false, c.fail(path, res.ID(), err)
-	}
-	for r.Next(&c.row) {
-		hidden := c.options.Hidden.Hides(c.row.Name)
-		if c.left.examined <= 0 || !hidden && !c.fits() {
-			return true, nil
-		}
-		c.left.examined--
-		c.position.id = res.ID() // pinned by the first name taken from it, not before
-		c.position.name = append(c.position.name[:0], c.row.Name...)
-		if !hidden {
-			c.add()
-		}
-	}
-	if err := r.Err(); err != nil {
-		return false, c.fail(path, res.ID(), err)
-	}
-	c.succeed(res)
-	return false, nil
-}
-
-func (c *collector) blocks() bool { return c.options.Columns.Has(rows.ColBlocks) }
-
-// fits says whether the current row may join the page. The first always may.
-func (c *collector) fits() bool {
-	r := &c.row
-	size := rowBytes + len(r.Name) + len(r.Owner) + len(r.Group) + len(r.Target) + blockBytes*len(r.Blocks)
-	return c.fresh || c.left.entries > 0 && c.size()+size <= c.left.bytes
-}
-
-// add appends the current row.
-func (c *collector) add() {
-	if c.row.Kind == muster.Directory && len(c.row.Name) > 0 && c.options.Columns.Has(rows.ColMTime) {
-		c.heads.want(c.row.ID, c.rows.Len(), len(c.outcomes))
-	}
-	c.rows.Append(uint32(c.position.index), &c.row)
-	c.position.rows++
-	c.left.entries--
-	c.fresh = false
 }

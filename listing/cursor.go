@@ -49,14 +49,16 @@ func (c chain) next(path string, scratch *[]byte) chain {
 	return xxh3.Hash128(b).Bytes()
 }
 
-// position is where a listing stands: inside the last path touched, or past it.
+// position is where a listing stands: inside the last path touched, or past it. Its chain
+// is brought up to there by follow, since it is needed for a cursor only.
 type position struct {
 	state   byte
 	index   uint64 // of the last path touched
 	id      uint64 // of the inode being listed; inside only
 	rows    uint64 // of the path so far; inside only
-	before  chain  // of the paths before index
-	through chain  // of the paths up to and with index
+	chained uint64 // number of paths in the chain
+	before  chain  // of the paths before the last one chained
+	through chain  // of all paths chained
 	name    []byte // the last name listed or hidden, empty if none; inside only
 }
 
@@ -69,12 +71,19 @@ func (p *position) next() uint64 {
 }
 
 // enter moves on to the next path.
-func (p *position) enter(path string, scratch *[]byte) {
+func (p *position) enter() {
 	p.index = p.next()
 	p.state = inside
 	p.id, p.rows, p.name = 0, 0, p.name[:0]
-	p.before = p.through
-	p.through = p.before.next(path, scratch)
+}
+
+// follow brings the chain up to the position. The index of paths[0] is first.
+func (p *position) follow(paths []string, first uint64, scratch *[]byte) {
+	for p.state != untouched && p.chained <= p.index {
+		p.before = p.through
+		p.through = p.before.next(paths[p.chained-first], scratch)
+		p.chained++
+	}
 }
 
 // finish marks the path as done.
@@ -150,6 +159,7 @@ func (s *sealer) open(cursor []byte) (position, error) {
 		before:  chain(body[cursorBefore:]),
 		through: chain(body[cursorThrough:]),
 	}
+	p.chained = p.index + 1
 	name := body[cursorName+1:]
 	if p.state != inside && p.state != finished || int(body[cursorName]) != len(name) || p.index > maxIndex {
 		return position{}, fmt.Errorf("%w: impossible content", muster.ErrCursor)

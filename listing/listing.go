@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/namespace"
@@ -15,7 +16,9 @@ type Lister struct {
 	tree       *namespace.Tree
 	config     Config // defaults filled in, no key
 	cursorKey  []byte
-	collectors sync.Pool // of *collector: their buffers have grown
+	collectors sync.Pool    // of *collector: their buffers have grown
+	rings      sync.Pool    // of *ring
+	lent       atomic.Int64 // of both, how many are in use
 }
 
 // Message is one answer: a page, or a part of a stream.

@@ -13,11 +13,15 @@ import (
 const maxMessage = 1024
 
 // succeed ends the current path well.
-func (c *collector) succeed(res *namespace.Resolved) {
+func (c *collector) succeed(r *namespace.Reader, res *namespace.Resolved) {
+	o := muster.Outcome{ID: res.ID()}
 	if res.Kind() == muster.Directory {
-		c.heads.want(res.ID(), ownHead, len(c.outcomes))
+		changedAt, known := r.ChangedAt(res)
+		if o.ChangedAt = changedAt; !known {
+			c.heads.want(res.ID(), ownHead, len(c.outcomes))
+		}
 	}
-	c.end(muster.Outcome{ID: res.ID()})
+	c.end(o)
 }
 
 // fail ends the current path with the failure's code and text, if it is one of a path;

@@ -43,6 +43,7 @@ func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []stri
 		Done:     start+uint64(done) == uint64(len(paths)),
 	}
 	if !m.Done {
+		c.position.follow(paths[start:], start, &c.scratch)
 		m.Cursor, m.CursorIndex = c.seal.seal(m.Cursor, &c.position), c.position.index
 	}
 	return send(m)

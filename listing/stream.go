@@ -30,44 +30,45 @@ const backlogBytes = 1 << 20
 // Stream fails, and context.Cause then tells why.
 // No more than Config.MaxPaths paths, or 1 MiB of them, and two chunks wait at any time.
 //
-// send sends a message, which is valid until send returns.
+// send sends a message, which is valid until send returns, from the goroutine that called
+// Stream. Meanwhile another one, which has ended too when Stream returns, lists what
+// comes next: at most one message waits while one is sent and one is gathered, and no
+// page's view is held by a stream that waits.
 //
 // With a cursor the stream goes on after the message that carried it: the first path is
 // the cursor's, and paths are numbered from its index on. A snapshot stream has no
 // cursors and fails with muster.ErrLimit when it is older than Config.SnapshotAge.
 //
 // Stream fails with muster.ErrInvalid, muster.ErrCursor, an error of next or send, the
-// context's error, or what the tree as a whole fails with.
+// context's error, or what the tree as a whole fails with. Messages that wait are then
+// not sent.
 func (l *Lister) Stream(ctx context.Context, caller *muster.Identity, o Options, cursor []byte, next func(ctx context.Context) ([]string, error), send func(*Message) error) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	s := &stream{lister: l, collector: l.collector(caller, o), send: send, target: firstRows}
+	s := &stream{lister: l, collector: l.collector(caller, o), target: firstRows}
 	defer l.release(s.collector)
 	s.limit = s.collector.bounds.entries
 	if err := s.resume(cursor); err != nil {
 		return err
 	}
-	if o.Consistency == muster.ConsistencySnapshot {
-		var giveBack func()
-		if ctx, giveBack, err = s.keepView(ctx); err != nil {
-			return err
-		}
-		defer giveBack()
-	}
 	ctx, end := context.WithCancelCause(ctx)
 	s.feed = startFeed(ctx, next)
 	defer s.feed.wait()
-	defer func() { end(err) }() // also if run panics: wait must not wait forever
-	return s.run(ctx)
+	s.out = l.newPipe()
+	s.out.start(ctx, end, s.run)
+	defer s.out.wait()
+	defer func() { end(err) }() // also if send panics: wait must not wait forever
+	return s.out.deliver(ctx, send)
 }
 
-// stream is the state of one call of Stream. The goroutine that called it uses it.
+// stream is the state of one call of Stream. Once it has begun, the goroutine that runs
+// it is the only one to use it.
 type stream struct {
 	lister    *Lister
 	collector *collector
 	feed      *feed
-	send      func(*Message) error
+	out       *pipe
 	view      chan *namespace.View // of a snapshot stream, while no page reads it; nil: a view per page
 
 	resumed bool     // the first path must be the cursor's
@@ -76,15 +77,14 @@ type stream struct {
 	waiting []string // paths that are not finished
 	backlog int      // bytes of them
 
-	limit   int // entries of a page, as the caller asked
-	target  int // rows of the message being gathered
-	message Message
-	rows    uint64 // sent so far
-	done    uint64 // outcomes sent so far
+	limit  int    // entries of a page, as the caller asked
+	target int    // rows of the message being gathered
+	rows   uint64 // in messages so far
+	done   uint64 // outcomes in messages so far
 }
 
 // keepView takes the view that all pages of a snapshot stream read. It is given back when
-// the returned context ends, even if a client that reads slowly keeps the stream in send,
+// the returned context ends, even if a client that reads slowly keeps the stream waiting,
 // and by giveBack at the latest. A page takes it out of the channel for as long.
 func (s *stream) keepView(ctx context.Context) (_ context.Context, giveBack func(), err error) {
 	view, err := s.lister.tree.View()
@@ -121,18 +121,26 @@ func (s *stream) resume(cursor []byte) error {
 
 // run lists until every path has its outcome.
 func (s *stream) run(ctx context.Context) error {
+	if s.collector.options.Consistency == muster.ConsistencySnapshot {
+		aging, giveBack, err := s.keepView(ctx)
+		if err != nil {
+			return err
+		}
+		defer giveBack()
+		ctx = aging
+	}
 	for {
 		if err := s.fill(ctx); err != nil {
 			return err
 		}
 		if len(s.waiting) == 0 {
-			return s.flush(true)
+			return s.flush(ctx, true)
 		}
 		if err := s.page(ctx); err != nil {
 			return err
 		}
 		if c := s.collector; c.rows.Len() >= s.target || c.size() >= messageBytes {
-			if err := s.flush(false); err != nil {
+			if err := s.flush(ctx, false); err != nil {
 				return err
 			}
 		}
@@ -154,7 +162,7 @@ func (s *stream) fill(ctx context.Context) error {
 		if len(s.waiting) > 0 {
 			return nil
 		}
-		if err := s.flush(false); err != nil {
+		if err := s.flush(ctx, false); err != nil {
 			return err
 		}
 		select {
@@ -219,12 +227,15 @@ func (s *stream) drop(n int) {
 func (s *stream) page(ctx context.Context) error {
 	c := s.collector
 	c.bounds.entries = min(s.limit, s.target)
-	var done int
-	var err error
 	if s.view != nil {
-		done, err = s.snapshotPage(ctx)
-	} else {
-		done, err = s.lister.onePage(ctx, c, s.waiting)
+		done, err := s.snapshotPage(ctx)
+		s.drop(done)
+		return err
+	}
+	first := c.position.next()
+	done, err := s.lister.onePage(ctx, c, s.waiting)
+	if err == nil {
+		c.position.follow(s.waiting, first, &c.scratch)
 	}
 	s.drop(done)
 	return err
@@ -241,14 +252,20 @@ func (s *stream) snapshotPage(ctx context.Context) (int, error) {
 	}
 }
 
-// flush sends what was gathered, if there is anything or if it is the last message.
-func (s *stream) flush(last bool) error {
-	c, m := s.collector, &s.message
+// flush makes a message of what was gathered, if there is anything or if it is the last
+// one, and hands it over.
+func (s *stream) flush(ctx context.Context, last bool) error {
+	c := s.collector
 	if c.rows.Len() == 0 && len(c.outcomes) == 0 && !last {
 		return nil
 	}
+	m, err := s.out.take(ctx)
+	if err != nil {
+		return err
+	}
 	s.rows += uint64(c.rows.Len())
 	s.done += uint64(len(c.outcomes))
+	outcomes := m.Outcomes[:0]
 	*m = Message{Frame: c.rows.AppendFrame(m.Frame[:0]), Outcomes: c.outcomes, Cursor: m.Cursor[:0], Txid: c.txid}
 	switch {
 	case last:
@@ -256,10 +273,9 @@ func (s *stream) flush(last bool) error {
 	case s.view == nil:
 		m.Cursor, m.CursorIndex = c.seal.seal(m.Cursor, &c.position), c.position.index
 	}
-	if err := s.send(m); err != nil {
-		return fmt.Errorf("send rows: %w", err)
-	}
+	c.outcomes = outcomes
 	c.reset()
 	s.target = min(2*s.target, messageRows)
+	s.out.ready <- m
 	return nil
 }

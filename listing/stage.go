@@ -1,0 +1,57 @@
+package listing
+
+import (
+	"errors"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/namespace"
+)
+
+// The paths of a page are listed in stages: those of one are resolved, then their
+// directories are found or loaded, all at once, then their rows are added in order. So
+// look-ups wait for memory side by side, and what is not in memory is read in one pass.
+const (
+	stagePaths = 64 // paths of a stage, at most
+	firstStage = 8  // paths of a call's first stage, when nothing is known of them
+)
+
+// stage has what the paths of a stage lead to.
+type stage struct {
+	resolved [stagePaths]namespace.Resolved // valid where failed is nil
+	failed   [stagePaths]error
+	used     int // the largest stage since reset
+}
+
+func (s *stage) reset() {
+	clear(s.resolved[:s.used])
+	clear(s.failed[:s.used])
+	s.used = 0
+}
+
+// stageSize is the number of paths that the next stage takes: as many as the page has
+// room for, going by the paths before. More would be loaded for nothing.
+func (c *collector) stageSize() int {
+	return min(max(1, c.left.entries/c.perPath), stagePaths)
+}
+
+// resolve resolves paths, which are a stage, and loads what they lead to. Failures wait
+// for their path's turn.
+func (c *collector) resolve(r *namespace.Reader, paths []string) error {
+	s := &c.stage
+	s.used = max(s.used, len(paths))
+	for i, path := range paths {
+		s.resolved[i], s.failed[i] = r.Resolve(path, !c.options.Own)
+	}
+	if c.options.Own {
+		return nil
+	}
+	if err := r.Load(s.resolved[:len(paths)]); err != nil && !errors.Is(err, muster.ErrCorrupt) {
+		return err // what is corrupt is met again by who scans it
+	}
+	return nil
+}
+
+// expect learns from a stage how many entries a path has.
+func (c *collector) expect(examined, paths int) {
+	c.perPath = max(1, (examined+paths-1)/paths)
+}
