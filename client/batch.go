@@ -19,8 +19,8 @@ type Batch struct {
 	Txid     uint64 // of the newest state in the batch
 	Cursor   []byte // of Pages: goes on after this batch; empty after the last
 
-	first uint64   // index of given[0] in the call
-	given []string // the paths of the rows, as they were given
+	given pathList    // the paths of the rows, as they were given
+	room  [1][]string // of given
 }
 
 // Outcome is how a path ended.
@@ -73,20 +73,15 @@ func (b *Batch) Len() int {
 	return b.Batch.Len()
 }
 
-// outcomesOf names the paths of outcomes.
-func (b *Batch) outcomesOf(outcomes []muster.Outcome) []Outcome {
-	if len(outcomes) == 0 {
-		return nil
-	}
-	all := make([]Outcome, len(outcomes))
-	for i, o := range outcomes {
-		path := b.given[o.Index-b.first]
-		if len(path) > muster.MaxPathBytes {
-			o.Message = tooLong(path)
+// namePaths names the paths of the outcomes.
+func (b *Batch) namePaths() {
+	for i := range b.Outcomes {
+		o := &b.Outcomes[i]
+		o.Path = b.given.at(o.Index)
+		if len(o.Path) > muster.MaxPathBytes {
+			o.Message = tooLong(o.Path)
 		}
-		all[i] = Outcome{Path: path, Outcome: o}
 	}
-	return all
 }
 
 // tooLong says what is wrong with a path of which the server saw the beginning only.
@@ -96,7 +91,7 @@ func tooLong(path string) string {
 }
 
 // Given returns the path that row i was listed for, as it was given.
-func (b *Batch) Given(i int) string { return b.given[uint64(b.PathIndex(i))-b.first] }
+func (b *Batch) Given(i int) string { return b.given.at(uint64(b.PathIndex(i))) }
 
 // Path returns the full path of row i: the given path's own for its own entry.
 func (b *Batch) Path(i int) string { return muster.JoinPath(cleanGiven(b.Given(i)), b.Name(i)) }

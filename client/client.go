@@ -108,7 +108,9 @@ type link struct {
 	id       [16]byte      // of request ids
 	sequence atomic.Uint64 // of the last request id
 
-	maxMessage int // bytes, as the server says; written by Dial only
+	// What the server takes; written by Dial only.
+	maxMessage int // bytes of a message
+	maxChunk   int // paths of a message of a stream
 }
 
 // Dial returns a client of the server at addr (host:port). It makes one call, so that
@@ -139,16 +141,19 @@ func newLink(addr string, o Options) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{options: o, expander: expander}
+	l := &link{options: o, expander: expander, maxChunk: rpc.ChunkPaths}
 	l.pool = rpc.NewPool(addr, rpc.PoolOptions{MaxConnections: o.Connections, DialTimeout: o.DialTimeout})
 	l.service = pb.NewDRPCNamespaceClient(l.pool)
 	_, _ = rand.Read(l.id[:]) // never fails, see its documentation
 	return l, nil
 }
 
-// decode checks and decodes the rows of a reply.
+// decode decodes a reply, and checks and decodes its rows.
 func (l *link) decode(r *reply, columns rows.Columns) (*rows.Batch, error) {
-	frame, err := l.expander.Frame(r.frame, uint32(r.frameSize))
+	if err := r.decode(); err != nil {
+		return nil, err
+	}
+	frame, err := l.expander.Frame(r.Frame, r.FrameSize)
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +178,7 @@ func (c *Client) handshake(ctx context.Context) error {
 			muster.ErrInvalid, caps.Version, caps.RowSchema, rows.SchemaVersion)
 	}
 	c.maxMessage = caps.MaxMessageBytes
+	c.maxChunk = min(max(caps.MaxPaths, rpc.ChunkPaths), blockPaths)
 	return nil
 }
 

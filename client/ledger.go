@@ -27,7 +27,7 @@ type ledger struct {
 func (l *ledger) resume() { l.totalRows, l.totalOutcomes = 0, 0 }
 
 // enter books a message. known is the number of paths that the server can know.
-func (l *ledger) enter(b indexed, outcomes []muster.Outcome, known uint64) error {
+func (l *ledger) enter(b indexed, outcomes []Outcome, known uint64) error {
 	n, i := b.Len(), 0
 	for k := range outcomes {
 		o := &outcomes[k]

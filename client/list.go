@@ -8,7 +8,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
-	"github.com/muster-fs/muster/rpc/pb"
+	"github.com/muster-fs/muster/rpc"
 )
 
 // ListOptions say what a listing returns. The zero value lists the children of each
@@ -64,22 +64,15 @@ func (c *Client) List(ctx context.Context, paths iter.Seq[string], o ListOptions
 }
 
 // wire returns the options as a call sends them.
-func (o ListOptions) wire() (*pb.ListOptions, error) {
-	if err := o.Columns.Validate(); err != nil {
-		return nil, err
-	}
-	compression := pb.Compression_COMPRESSION_NONE
-	if o.Compress {
-		compression = pb.Compression_COMPRESSION_ZSTD
-	}
-	return &pb.ListOptions{
-		Compression: compression,
-		Limit:       int32(min(max(o.Limit, 0), math.MaxInt32)),
+func (o ListOptions) wire() (rpc.ListOptions, error) {
+	return rpc.ListOptions{
+		Limit:       min(max(o.Limit, 0), math.MaxInt32),
 		Columns:     uint32(o.Columns.Normal()),
-		Hidden:      pb.Hidden(o.Hidden),
+		Hidden:      o.Hidden,
 		Own:         o.Own,
-		Consistency: pb.Consistency(o.Consistency),
-	}, nil
+		Consistency: o.Consistency,
+		Compress:    o.Compress,
+	}, o.Columns.Validate()
 }
 
 // Collect gathers all rows of a listing. The error joins that of the whole call and

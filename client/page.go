@@ -1,14 +1,16 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
-	"github.com/muster-fs/muster/rpc/pb"
+	"github.com/muster-fs/muster/rpc"
 )
 
 // Page lists one page of the paths: all of one state, at most ListOptions.Limit rows.
@@ -31,21 +33,41 @@ func (c *Client) page(ctx context.Context, paths []string, cursor []byte, o List
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return c.pageBatch(&reply{done: true}, nil, o.Columns.Normal())
+		decoded, err := rows.Decode(nil, o.Columns.Normal())
+		return &Batch{Batch: decoded}, err
 	}
-	request := &pb.ListPageRequest{Options: options, Cursor: cursor, Paths: packPaths(nil, paths), Count: uint32(len(paths))}
+	call := pageCalls.Get().(*pageCall)
+	defer call.release()
+	call.packed = packPaths(call.packed[:0], paths)
+	request := &call.request
+	*request = rpc.ListRequest{HasOptions: true, Options: options, Cursor: cursor, Paths: call.packed, Count: uint32(len(paths))}
 	if n := len(request.Paths); n > c.maxMessage {
 		return nil, fmt.Errorf("%w: the paths take %d bytes, and a page call has at most %d; use List, which has no bound", muster.ErrLimit, n, c.maxMessage)
 	}
-	r, err := retry(ctx, c, func(ctx context.Context) (*reply, error) {
-		r := new(reply)
-		return r, c.pool.Invoke(ctx, "/muster.v1.Namespace/ListPage", replyEncoding{}, request, r)
-	})
-	if err != nil {
-		return nil, err
+	err = ended(ctx)
+	for b := newBackoff(); err == nil; {
+		if err = c.pool.Invoke(c.context(ctx), "/muster.v1.Namespace/ListPage", replyEncoding{}, request, &call.reply); err == nil {
+			return c.pageBatch(&call.reply, paths, o.Columns.Normal())
+		}
+		err = c.again(ctx, &b, err)
 	}
-	return c.pageBatch(r, paths, o.Columns.Normal())
+	return nil, err
 }
+
+// pageCall is what a page call needs while it lasts.
+type pageCall struct {
+	packed  []byte
+	request rpc.ListRequest
+	reply   reply
+}
+
+// release gives a call's buffers to the next one.
+func (p *pageCall) release() {
+	p.request, p.reply = rpc.ListRequest{}, reply{fields: p.reply.fields}
+	pageCalls.Put(p)
+}
+
+var pageCalls = sync.Pool{New: func() any { return new(pageCall) }}
 
 // pageBatch checks a page. Where it begins is the cursor's secret, so that of a whole
 // listing no more is checked than the order and that the last page is at the end.
@@ -62,20 +84,27 @@ func (l *link) pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch
 		}
 		last = at
 	}
-	for i, o := range r.outcomes {
-		if o.Index >= uint64(len(paths)) || i > 0 && o.Index != r.outcomes[i-1].Index+1 {
+	for i := range r.outcomes {
+		if o := &r.outcomes[i]; o.Index >= uint64(len(paths)) || i > 0 && o.Index != r.outcomes[i-1].Index+1 {
 			return nil, corrupt("outcome %d of a page is of path %d of %d", i, o.Index, len(paths))
 		}
 	}
-	if r.done != (len(r.cursor) == 0) {
+	if r.Done != (len(r.Cursor) == 0) {
 		return nil, corrupt("a page of %d paths that is done and has a cursor, or neither", len(paths))
 	}
-	if n := len(r.outcomes); r.done && n > 0 && r.outcomes[n-1].Index+1 != uint64(len(paths)) {
+	if n := len(r.outcomes); r.Done && n > 0 && r.outcomes[n-1].Index+1 != uint64(len(paths)) {
 		return nil, corrupt("the last page ends at path %d of %d", r.outcomes[n-1].Index, len(paths))
 	}
-	b := &Batch{Batch: decoded, Txid: r.txid, Cursor: r.cursor, given: slices.Clone(paths)}
-	b.Outcomes = b.outcomesOf(r.outcomes)
-	return b, nil
+	return pageOf(r, decoded, paths), nil
+}
+
+// pageOf returns the batch of a page, which shares nothing with the reply but what was
+// made for it.
+func pageOf(r *reply, decoded *rows.Batch, paths []string) *Batch {
+	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, Cursor: bytes.Clone(r.Cursor)}
+	b.given = listOf(slices.Clone(paths), &b.room)
+	b.namePaths()
+	return b
 }
 
 // Pages lists one directory page by page, from ListOptions.Cursor on: the iterator

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
@@ -13,15 +14,26 @@ import (
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
+// readAhead is how many batches wait for a consumer that is busy with one, beside the
+// one that is being received.
+const readAhead = 2
+
+// firstPaths is the size of a call's first chunk of paths: the server begins with it
+// while the next, each of twice as many paths, are on their way.
+const firstPaths = 64
+
 // listing is one List: calls that follow one another, each from the last one's cursor
-// on. It belongs to the goroutine that consumes it, but for the window, which that
-// shares with the one that reads the paths and the one that sends them.
+// on. It belongs to the goroutine that receives, but for the window, which that shares
+// with the one that reads the paths and the one that sends them, and the channel of
+// batches, from which the consumer takes them.
 type listing struct {
 	client  *Client
-	options *pb.ListOptions
+	options rpc.ListOptions
 	columns rows.Columns
 	window  *window
+	batches chan *Batch
 	ledger  ledger
+	reply   reply
 	cursor  []byte // of the last message
 	begun   bool   // a message was delivered
 }
@@ -41,31 +53,45 @@ func (c *Client) list(ctx context.Context, paths func(context.Context) iter.Seq[
 			yield(nil, fmt.Errorf("list: %w", err))
 			return
 		}
-		l := &listing{client: c, options: options, columns: o.Columns.Normal(), window: newWindow(ahead)}
+		l := &listing{client: c, options: options, columns: o.Columns.Normal(), window: newWindow(ahead), batches: make(chan *Batch, readAhead)}
 		caller := ctx
 		ctx, cancel := context.WithCancel(ctx)
-		filled := make(chan struct{})
+		filled, received := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(filled)
 			l.window.fill(ctx, caller, paths(ctx))
 		}()
-		defer func() { cancel(); <-filled }()
-		if err := l.run(ctx, func(b *Batch) bool { return yield(b, nil) }); err != nil {
+		go func() {
+			defer close(received)
+			err = l.receive(ctx)
+		}()
+		defer func() { cancel(); <-received; <-filled }()
+		for b := range l.batches {
+			if !yield(b, nil) {
+				return
+			}
+		}
+		<-received
+		l.window.rethrow()
+		if err != nil {
 			yield(nil, fmt.Errorf("list: %w", err))
 		}
 	}
 }
 
-// run makes calls until the listing is complete, the consumer has enough, or it fails.
-func (l *listing) run(ctx context.Context, emit func(*Batch) bool) error {
+// receive makes calls until the listing is complete, the consumer has enough, or it
+// fails; or until the paths have panicked.
+func (l *listing) receive(ctx context.Context) error {
+	defer close(l.batches)
 	first, _ := l.window.next(ctx, 0, 1, 0)
-	l.window.rethrow()
 	if len(first) == 0 {
 		return ended(ctx)
 	}
 	for b := newBackoff(); ; {
-		progress, err := l.call(ctx, emit)
-		l.window.rethrow()
+		progress, err := l.call(ctx)
+		if l.window.failed() {
+			return nil
+		}
 		if progress {
 			b = newBackoff()
 		}
@@ -83,7 +109,7 @@ func (l *listing) resumable() bool { return !l.begun || len(l.cursor) > 0 }
 
 // call makes one call. It ends without an error when the listing is complete or the
 // consumer has enough. progress says whether it delivered anything.
-func (l *listing) call(ctx context.Context, emit func(*Batch) bool) (progress bool, err error) {
+func (l *listing) call(ctx context.Context) (progress bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := l.client.service.List(l.client.context(ctx))
 	if err != nil {
@@ -91,32 +117,42 @@ func (l *listing) call(ctx context.Context, emit func(*Batch) bool) (progress bo
 		return false, err
 	}
 	l.ledger.resume()
+	request := rpc.ListRequest{HasOptions: true, Options: l.options, Cursor: slices.Clone(l.cursor)}
 	from := l.window.rewind()
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		if !l.send(ctx, stream, from) {
+		if !l.send(ctx, stream, &request, from) {
 			cancel()
 		}
 	}()
 	// The order matters: cancelling is what ends a send that waits for the server.
 	defer func() { cancel(); <-sent; _ = stream.Close() }()
 	for {
-		var r reply
-		if err := stream.MsgRecv(&r, replyEncoding{}); err != nil {
+		if err := stream.MsgRecv(&l.reply, replyEncoding{}); err != nil {
 			return progress, broken(err)
 		}
-		b, err := l.enter(&r)
+		b, err := l.enter(&l.reply)
 		if err != nil {
 			return progress, err
 		}
 		progress = true
-		if (b.Len() > 0 || len(b.Outcomes) > 0) && !emit(b) {
+		if (b.Len() > 0 || len(b.Outcomes) > 0) && !l.emit(ctx, b) {
 			return progress, nil
 		}
-		if r.done {
+		if l.reply.Done {
 			return progress, l.finish(stream)
 		}
+	}
+}
+
+// emit hands a batch to the consumer. It is false if that has enough.
+func (l *listing) emit(ctx context.Context, b *Batch) bool {
+	select {
+	case l.batches <- b:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -130,30 +166,32 @@ func broken(err error) error {
 
 // finish takes the end of a complete stream, which leaves the connection to others.
 func (l *listing) finish(stream pb.DRPCNamespace_ListClient) error {
-	if _, err := stream.Recv(); err == nil {
+	if err := stream.MsgRecv(&l.reply, replyEncoding{}); err == nil {
 		return corrupt("a message follows the last one")
 	}
 	return nil // all has come: how the stream ends then is nobody's loss
 }
 
-// send sends the paths from index from on, in chunks, as they come. It says whether the
-// receiving side may wait for an answer: not if the paths ended before the last. A
-// stream that broke is no matter here, since that side learns why.
-func (l *listing) send(ctx context.Context, stream pb.DRPCNamespace_ListClient, from uint64) bool {
-	request := &pb.ListRequest{Options: l.options, Cursor: l.cursor}
-	var packed []byte
+// send sends the paths from index from on, in chunks, as they come, of which request is
+// the first. It says whether the receiving side may wait for an answer: not if the paths
+// ended before the last. A stream that broke is no matter here, since that side learns why.
+func (l *listing) send(ctx context.Context, stream pb.DRPCNamespace_ListClient, request *rpc.ListRequest, from uint64) bool {
+	var packed, message []byte
+	size := firstPaths
 	for last := false; !last; {
 		var chunk []string
-		if chunk, last = l.window.next(ctx, from, rpc.ChunkPaths, rpc.ChunkBytes); len(chunk) == 0 && !last {
+		if chunk, last = l.window.next(ctx, from, size, rpc.ChunkBytes); len(chunk) == 0 && !last {
 			return false
 		}
 		packed = packPaths(packed[:0], chunk)
 		request.Paths, request.Count, request.Last = packed, uint32(len(chunk)), last
-		if err := stream.Send(request); err != nil {
+		message = request.Append(message[:0])
+		if err := rpc.SendRaw(stream, message); err != nil {
 			return true
 		}
 		from += uint64(len(chunk))
-		request.Options, request.Cursor = nil, nil
+		size = min(2*size, l.client.maxChunk)
+		request.HasOptions, request.Cursor = false, nil
 	}
 	_ = stream.CloseSend()
 	return true
@@ -185,24 +223,24 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 	if err := l.ledger.enter(decoded, r.outcomes, known); err != nil {
 		return nil, err
 	}
-	if r.done {
-		if err := l.ledger.close(r.totalRows, r.totalOutcomes, known, all); err != nil {
+	if r.Done {
+		if err := l.ledger.close(r.TotalRows, r.TotalOutcomes, known, all); err != nil {
 			return nil, err
 		}
 	}
-	b := &Batch{Batch: decoded, Txid: r.txid, first: first, given: l.window.slice(first, min(l.ledger.next+1, known))}
-	b.Outcomes = b.outcomesOf(r.outcomes)
-	l.begun, l.cursor = true, r.cursor
+	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, given: l.window.list(first, min(l.ledger.next+1, known))}
+	b.namePaths()
+	l.begun, l.cursor = true, append(l.cursor[:0], r.Cursor...)
 	return b, l.drop(r)
 }
 
 // drop forgets the paths that no call asks for again.
 func (l *listing) drop(r *reply) error {
 	keep := l.ledger.next
-	if len(r.cursor) > 0 {
+	if len(r.Cursor) > 0 {
 		// The cursor is of the path that is being listed, or of the last one finished.
 		// Hidden entries can bring it further than our rows and outcomes tell.
-		if keep = r.cursorIndex; keep+1 < l.ledger.next || keep > l.ledger.next {
+		if keep = r.CursorIndex; keep+1 < l.ledger.next || keep > l.ledger.next {
 			return corrupt("cursor of path %d where path %d is listed", keep, l.ledger.next)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 )
 
 // The bounds of what a window holds, and so of how far paths are read ahead.
@@ -13,27 +14,32 @@ const (
 )
 
 // window holds the paths of a listing that the server may still need: those from the
-// last cursor's on. One goroutine fills it, one takes chunks to send, and the
-// listing's own looks paths up and drops those that are done with.
+// last cursor's on. One goroutine fills it, one takes chunks to send, and the one that
+// receives looks paths up and drops those that are done with.
 //
-// The elements of paths are written once and stay where they are: what slices shares
-// out may be read without mu.
+// A path is added without a lock: it is written once to its place in a block, and then
+// counted. Whoever reads the count may read the paths below it.
 type window struct {
-	limit int           // paths at one time
+	limit uint64        // paths at one time
 	more  chan struct{} // capacity 1: paths came, or their end
 	room  chan struct{} // capacity 1: paths were dropped
 
-	mu    sync.Mutex
-	paths []string // guarded by mu: from index base on
-	base  uint64   // guarded by mu
-	sent  uint64   // guarded by mu: index after the last path that next gave in this call
-	bytes int      // guarded by mu: of paths
-	ended bool     // guarded by mu: no more paths follow
-	fault any      // guarded by mu: what paths panicked with
+	count   atomic.Uint64 // paths added so far
+	waiting atomic.Bool   // next waits for more
+
+	dropped      atomic.Uint64 // paths dropped so far
+	droppedBytes atomic.Uint64
+
+	mu     sync.Mutex
+	blocks [][]string // guarded by mu, each of full length: from the one of index first on
+	first  uint64     // guarded by mu
+	sent   uint64     // guarded by mu: index after the last path that next gave in this call
+	ended  bool       // guarded by mu: no more paths follow
+	fault  any        // guarded by mu: what paths panicked with
 }
 
 func newWindow(limit int) *window {
-	return &window{limit: limit, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &window{limit: uint64(limit), more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // goexit is the fault of paths that ended their goroutine.
@@ -52,38 +58,61 @@ func (w *window) fill(ctx, caller context.Context, paths iter.Seq[string]) {
 			w.end(fault)
 		}
 	}()
+	f := filler{window: w}
 	for path := range paths {
-		if !w.add(ctx, path) {
+		if !f.add(ctx, path) {
 			break
 		}
 	}
 	fault = nil
 }
 
+// filler is the state of the goroutine that fills a window.
+type filler struct {
+	*window
+	block []string // of the next path, unless that begins one
+	added uint64   // paths
+	bytes uint64   // of them
+}
+
 // add adds a path as soon as there is room, and says whether it did.
-func (w *window) add(ctx context.Context, path string) bool {
+func (f *filler) add(ctx context.Context, path string) bool {
 	for ctx.Err() == nil {
-		if w.tryAdd(path) {
-			notify(w.more)
+		if f.tryAdd(path) {
 			return true
 		}
 		select {
-		case <-w.room:
+		case <-f.room:
 		case <-ctx.Done():
 		}
 	}
 	return false
 }
 
-func (w *window) tryAdd(path string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.paths) >= w.limit || w.bytes >= maxWindowBytes {
+func (f *filler) tryAdd(path string) bool {
+	if f.added-f.dropped.Load() >= f.limit || f.bytes-f.droppedBytes.Load() >= maxWindowBytes {
 		return false
 	}
-	w.paths = append(w.paths, path)
-	w.bytes += len(path)
+	at := f.added % blockPaths
+	if at == 0 {
+		f.block = f.newBlock()
+	}
+	f.block[at] = path
+	f.bytes += uint64(len(path))
+	f.added++
+	f.count.Store(f.added)
+	if f.waiting.Load() && f.waiting.CompareAndSwap(true, false) {
+		notify(f.more)
+	}
 	return true
+}
+
+func (w *window) newBlock() []string {
+	block := make([]string, blockPaths)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blocks = append(w.blocks, block)
+	return block
 }
 
 func (w *window) end(fault any) {
@@ -93,14 +122,17 @@ func (w *window) end(fault any) {
 	notify(w.more)
 }
 
-// next waits for paths from index from on and returns as many as a chunk may have,
-// and whether they are the last. None that are not the last means that ctx ended, or
-// that paths panicked.
+// next waits for paths from index from on and returns as many as a chunk may have, no
+// more than one block's, and whether they are the last. None that are not the last means
+// that ctx ended, or that paths panicked. One goroutine at a time waits.
 func (w *window) next(ctx context.Context, from uint64, maxPaths, maxBytes int) (chunk []string, last bool) {
 	for {
 		chunk, last, fault := w.chunk(from, maxPaths, maxBytes)
 		if len(chunk) > 0 || last || fault {
 			return chunk, last
+		}
+		if w.waiting.Store(true); w.count.Load() > from {
+			continue // it came before it could know that it is waited for
 		}
 		select {
 		case <-w.more:
@@ -120,24 +152,42 @@ func (w *window) rethrow() {
 	}
 }
 
+// failed says whether there is something to rethrow.
+func (w *window) failed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fault != nil
+}
+
 func (w *window) chunk(from uint64, maxPaths, maxBytes int) (chunk []string, last, fault bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	rest := w.paths[from-w.base:]
+	count := w.count.Load()
 	n, bytes := 0, 0
-	for n < len(rest) && n < maxPaths && (n == 0 || bytes+len(rest[n]) <= maxBytes) {
-		bytes += len(rest[n])
-		n++
+	if from < count {
+		rest := w.blocks[(from-w.first)/blockPaths][from%blockPaths:]
+		rest = rest[:min(count-from, uint64(len(rest)), uint64(maxPaths))]
+		for n < len(rest) && (n == 0 || bytes+len(rest[n]) <= maxBytes) {
+			bytes += len(rest[n])
+			n++
+		}
+		chunk = rest[:n:n]
 	}
 	w.sent = max(w.sent, from+uint64(n))
-	return rest[:n:n], w.fault == nil && w.ended && n == len(rest), w.fault != nil
+	return chunk, w.fault == nil && w.ended && from+uint64(n) == count, w.fault != nil
 }
 
-// slice returns the paths from index from up to index to, which are all in the window.
-func (w *window) slice(from, to uint64) []string {
+// list returns the paths from index from up to index to, which are all in the window.
+func (w *window) list(from, to uint64) pathList {
+	if from == to {
+		return pathList{first: from}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.paths[from-w.base : to-w.base : to-w.base]
+	a, b := (from-w.first)/blockPaths, (to-1-w.first)/blockPaths
+	l := pathList{first: w.first + a*blockPaths, blocks: make([][]string, 0, b-a+1)}
+	l.blocks = append(l.blocks, w.blocks[a:b+1]...)
+	return l
 }
 
 // drop forgets the paths before index to. It says whether that is one that the server
@@ -145,14 +195,20 @@ func (w *window) slice(from, to uint64) []string {
 func (w *window) drop(to uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if to < w.base || to > w.sent {
+	base := w.dropped.Load()
+	if to < base || to > w.sent {
 		return false
 	}
-	n := int(to - w.base)
-	for _, path := range w.paths[:n] {
-		w.bytes -= len(path)
+	bytes := uint64(0)
+	for i := base; i < to; i++ {
+		bytes += uint64(len(w.blocks[(i-w.first)/blockPaths][i%blockPaths]))
 	}
-	w.paths, w.base = w.paths[n:], to
+	w.droppedBytes.Add(bytes)
+	w.dropped.Store(to)
+	for ; to-w.first >= blockPaths; w.first += blockPaths {
+		w.blocks[0] = nil // it would keep its place as long as the others do
+		w.blocks = w.blocks[1:]
+	}
 	notify(w.room)
 	return true
 }
@@ -161,15 +217,15 @@ func (w *window) drop(to uint64) bool {
 func (w *window) given() (n uint64, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.sent, w.ended && w.fault == nil && w.sent == w.base+uint64(len(w.paths))
+	return w.sent, w.ended && w.fault == nil && w.sent == w.count.Load()
 }
 
 // rewind begins another call, which knows no path, and returns the first path's index.
 func (w *window) rewind() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sent = w.base
-	return w.base
+	w.sent = w.dropped.Load()
+	return w.sent
 }
 
 // notify wakes the one that waits on c, now or when it comes to wait.

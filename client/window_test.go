@@ -75,23 +75,34 @@ func TestWindowChunksKeepTheirBoundsAndTheLastSaysSo(t *testing.T) {
 
 func TestWindowSharesSlicesThatLaterPathsDoNotChange(t *testing.T) {
 	w := newWindow(1 << 20)
-	paths, _ := counted(100)
-	w.fill(t.Context(), t.Context(), paths)
-	w.next(t.Context(), 0, 100, 1<<20)
-	shared := w.slice(90, 100)
-	if w.drop(101) || !w.drop(95) || w.drop(94) {
-		t.Fatal("drop keeps no bounds")
-	}
-	for range 1000 {
-		w.tryAdd("/later")
-	}
-	for i, path := range shared {
-		if want := fmt.Sprintf("/%06d", 90+i); path != want {
-			t.Fatalf("path %d became %q", 90+i, path)
+	f := filler{window: w}
+	add := func(n int) {
+		for range n {
+			f.tryAdd(fmt.Sprintf("/%06d", f.added))
 		}
 	}
-	if got := w.slice(95, 96)[0]; got != "/000095" {
-		t.Fatalf("path 95 is %q", got)
+	add(3 * blockPaths)
+	for from := uint64(0); from < 3*blockPaths; from += blockPaths {
+		if chunk, last := w.next(t.Context(), from, 1000, 1<<20); len(chunk) != blockPaths || last {
+			t.Fatalf("chunk of %d, last: %v", len(chunk), last)
+		}
+	}
+	const a, b, dropped = blockPaths - 10, 2*blockPaths + 10, 2*blockPaths + 5
+	shared := w.list(a, b)
+	if w.drop(3*blockPaths+1) || !w.drop(dropped) || w.drop(dropped-1) {
+		t.Fatal("drop keeps no bounds")
+	}
+	add(10 * blockPaths)
+	for i := uint64(a); i < b; i++ {
+		if got, want := shared.at(i), fmt.Sprintf("/%06d", i); got != want {
+			t.Fatalf("path %d became %q", i, got)
+		}
+	}
+	later := w.list(dropped, 12*blockPaths)
+	for i := uint64(dropped); i < 12*blockPaths; i++ {
+		if got, want := later.at(i), fmt.Sprintf("/%06d", i); got != want {
+			t.Fatalf("path %d is %q", i, got)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -137,3 +138,33 @@ type skip struct{}
 type skipEncoding struct{ rawEncoding }
 
 func (skipEncoding) Unmarshal([]byte, drpc.Message) error { return nil }
+
+// BenchmarkPaths packs and unpacks a chunk of a table's partitions.
+func BenchmarkPaths(b *testing.B) {
+	paths := make([]string, 512)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/warehouse/sales.db/orders/region=EU/day=2026-11-%02d/hour=%02d", i/24, i%24)
+	}
+	packed := pack(paths)
+	b.Run("pack", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			packed = packed[:0]
+			prev := ""
+			for _, path := range paths {
+				packed = AppendPath(packed, prev, path)
+				prev = path
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/512, "ns/path")
+	})
+	b.Run("unpack", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := UnpackPaths(packed, 512, 512, MaxChunkBytes); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/512, "ns/path")
+	})
+}

@@ -3,7 +3,8 @@ package rpc
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
+	"math/bits"
+	"unsafe"
 
 	"github.com/muster-fs/muster"
 )
@@ -29,9 +30,18 @@ func AppendPath(dst []byte, prev, path string) []byte {
 	return append(dst, path[n:]...)
 }
 
+// sharedPrefix returns the number of leading bytes that a and b have in common. It
+// compares eight at a time.
 func sharedPrefix(a, b string) int {
+	most := min(len(a), len(b))
+	x, y := unsafe.Slice(unsafe.StringData(a), most), unsafe.Slice(unsafe.StringData(b), most)
 	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
+	for ; n+8 <= most; n += 8 {
+		if differ := binary.LittleEndian.Uint64(x[n:]) ^ binary.LittleEndian.Uint64(y[n:]); differ != 0 {
+			return n + bits.TrailingZeros64(differ)/8
+		}
+	}
+	for n < most && x[n] == y[n] {
 		n++
 	}
 	return n
@@ -49,18 +59,16 @@ func UnpackPaths(packed []byte, count uint32, maxPaths, maxBytes int) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	var text strings.Builder
-	text.Grow(total) // from here on String returns the same memory
+	text := make([]byte, 0, total) // never grows: the paths share it
 	paths := make([]string, count)
-	prev := ""
+	prev := text
 	for i := range paths {
 		shared, suffix, rest, _ := nextPacked(packed) // checked above
-		start := text.Len()
-		text.WriteString(prev[:shared])
-		text.Write(suffix)
 		packed = rest
-		paths[i] = text.String()[start:]
-		prev = paths[i]
+		start := len(text)
+		text = append(append(text, prev[:shared]...), suffix...)
+		prev = text[start:]
+		paths[i] = unsafe.String(unsafe.SliceData(prev), len(prev))
 	}
 	return paths, nil
 }
@@ -88,6 +96,10 @@ func unpackedSize(packed []byte, count uint32, maxBytes int) (int, error) {
 
 // nextPacked cuts one path off.
 func nextPacked(b []byte) (shared uint64, suffix, rest []byte, ok bool) {
+	if len(b) > 1 && b[0] < 0x80 && b[1] < 0x80 && int(b[1]) <= len(b)-2 { // as most are
+		end := 2 + int(b[1])
+		return uint64(b[0]), b[2:end], b[end:], true
+	}
 	shared, n := binary.Uvarint(b)
 	if n <= 0 {
 		return 0, nil, nil, false

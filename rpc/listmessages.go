@@ -1,0 +1,358 @@
+package rpc
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// The messages of a listing are read and written here by hand, since they come with each
+// path and each few thousand rows: the generated code takes an object for each outcome.
+// The bytes are those of the generated code.
+
+// ListRequest is a pb.ListRequest or a pb.ListPageRequest, whose fields are the same but
+// for Last.
+type ListRequest struct {
+	HasOptions bool // whether Options came, or are to be sent
+	Options    ListOptions
+	Cursor     []byte
+	Paths      []byte // packed
+	Count      uint32 // of the packed paths
+	Last       bool
+}
+
+// Append appends the message to dst.
+func (r *ListRequest) Append(dst []byte) []byte {
+	if r.HasOptions {
+		dst = append(dst, requestOptions, 0)
+		at := len(dst)
+		dst = r.Options.append(dst)
+		dst[at-1] = byte(len(dst) - at) // below 128: six fields of at most 11 bytes
+	}
+	dst = appendBytes(dst, requestCursor, r.Cursor)
+	dst = appendBytes(dst, requestPaths, r.Paths)
+	dst = appendVarint(dst, requestCount, uint64(r.Count))
+	return appendBool(dst, requestLast, r.Last)
+}
+
+// Unmarshal sets r to the message; Cursor and Paths alias b. A damaged message, and
+// options that this version does not know, are muster.ErrInvalid.
+func (r *ListRequest) Unmarshal(b []byte) error {
+	*r = ListRequest{}
+	var options pb.ListOptions
+	for len(b) > 0 {
+		tag, value, text, rest, err := nextField(b)
+		if err != nil {
+			return fmt.Errorf("%w: list request: %w", muster.ErrInvalid, err)
+		}
+		b = rest
+		switch tag {
+		case requestOptions:
+			r.HasOptions = true
+			if err := mergeOptions(&options, text); err != nil {
+				return fmt.Errorf("%w: list options: %w", muster.ErrInvalid, err)
+			}
+		case requestCursor:
+			r.Cursor = text
+		case requestPaths:
+			r.Paths = text
+		case requestCount:
+			r.Count = uint32(value)
+		case requestLast:
+			r.Last = value != 0
+		}
+	}
+	var err error
+	r.Options, err = ListOptionsFromPB(&options)
+	return err
+}
+
+// append appends the message of the options to dst.
+func (o *ListOptions) append(dst []byte) []byte {
+	dst = appendVarint(dst, optionLimit, uint64(int64(int32(o.Limit))))
+	dst = appendVarint(dst, optionColumns, uint64(o.Columns))
+	dst = appendVarint(dst, optionHidden, uint64(o.Hidden))
+	dst = appendBool(dst, optionOwn, o.Own)
+	dst = appendVarint(dst, optionConsistency, uint64(o.Consistency))
+	return appendBool(dst, optionCompression, o.Compress) // zstd is 1
+}
+
+func mergeOptions(o *pb.ListOptions, b []byte) error {
+	for len(b) > 0 {
+		tag, value, _, rest, err := nextField(b)
+		if err != nil {
+			return err
+		}
+		b = rest
+		switch tag {
+		case optionLimit:
+			o.Limit = int32(value)
+		case optionColumns:
+			o.Columns = uint32(value)
+		case optionHidden:
+			o.Hidden = pb.Hidden(value)
+		case optionOwn:
+			o.Own = value != 0
+		case optionCompression:
+			o.Compression = pb.Compression(value)
+		case optionConsistency:
+			o.Consistency = pb.Consistency(value)
+		}
+	}
+	return nil
+}
+
+// ListReply is a pb.ListReply.
+type ListReply struct {
+	Frame         []byte
+	FrameSize     uint32 // not 0: of the frame when it is expanded
+	Outcomes      []muster.Outcome
+	Cursor        []byte
+	CursorIndex   uint64
+	Done          bool
+	TotalRows     uint64
+	TotalOutcomes uint64
+	Txid          uint64
+}
+
+// Append appends the message to dst. The frame comes first.
+func (r *ListReply) Append(dst []byte) []byte {
+	dst = appendBytes(dst, replyFrame, r.Frame)
+	for i := range r.Outcomes {
+		dst = appendOutcome(dst, &r.Outcomes[i])
+	}
+	dst = appendBytes(dst, replyCursor, r.Cursor)
+	dst = appendBool(dst, replyDone, r.Done)
+	dst = appendVarint(dst, replyTotalRows, r.TotalRows)
+	dst = appendVarint(dst, replyTotalOutcomes, r.TotalOutcomes)
+	dst = appendVarint(dst, replyTxid, r.Txid)
+	dst = appendVarint(dst, replyCursorIndex, r.CursorIndex)
+	return appendVarint(dst, replyFrameSize, uint64(r.FrameSize))
+}
+
+func appendOutcome(dst []byte, o *muster.Outcome) []byte {
+	text := o.Message
+	if text != "" {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+		size := outcomeSize(o) + 1 + protowire.SizeBytes(len(text))
+		dst = protowire.AppendVarint(append(dst, replyOutcome), uint64(size))
+		return appendOutcomeFields(dst, o, text)
+	}
+	dst = append(dst, replyOutcome, 0)
+	at := len(dst)
+	dst = appendOutcomeFields(dst, o, "")
+	dst[at-1] = byte(len(dst) - at) // below 128: six fields of at most 11 bytes
+	return dst
+}
+
+func appendOutcomeFields(dst []byte, o *muster.Outcome, text string) []byte {
+	dst = appendVarint(dst, outcomeIndex, o.Index)
+	dst = appendVarint(dst, outcomeCode, uint64(o.Code))
+	if text != "" {
+		dst = protowire.AppendString(append(dst, outcomeMessage), text)
+	}
+	dst = appendVarint(dst, outcomeRows, o.Rows)
+	dst = appendVarint(dst, outcomeID, o.ID)
+	dst = appendVarint(dst, outcomeChangedAt, o.ChangedAt)
+	return appendVarint(dst, outcomeTxid, o.Txid)
+}
+
+// outcomeSize is the size of an outcome without its message.
+func outcomeSize(o *muster.Outcome) (n int) {
+	for _, v := range [...]uint64{o.Index, uint64(o.Code), o.Rows, o.ID, o.ChangedAt, o.Txid} {
+		if v != 0 {
+			n += 1 + protowire.SizeVarint(v)
+		}
+	}
+	return n
+}
+
+// UnmarshalOutcome sets o to the message of an outcome, which it does not keep. A code of
+// a newer version is muster.ErrInternal. A damaged message is muster.ErrCorrupt.
+func UnmarshalOutcome(b []byte, o *muster.Outcome) error {
+	*o = muster.Outcome{}
+	for len(b) > 0 {
+		tag, value, text, rest, err := nextField(b)
+		if err != nil {
+			return fmt.Errorf("%w: outcome: %w", muster.ErrCorrupt, err)
+		}
+		b = rest
+		switch tag {
+		case outcomeIndex:
+			o.Index = value
+		case outcomeCode:
+			o.Code = knownCode(uint32(value))
+		case outcomeMessage:
+			o.Message = string(text)
+		case outcomeRows:
+			o.Rows = value
+		case outcomeID:
+			o.ID = value
+		case outcomeChangedAt:
+			o.ChangedAt = value
+		case outcomeTxid:
+			o.Txid = value
+		}
+	}
+	return nil
+}
+
+// CutFrame returns the frame of an encoded pb.ListReply if it comes first, as it should,
+// and the fields that follow it, which Unmarshal reads. Both alias b.
+func CutFrame(b []byte) (frame, rest []byte) {
+	if len(b) == 0 || b[0] != replyFrame {
+		return nil, b
+	}
+	frame, n := protowire.ConsumeBytes(b[1:])
+	if n < 0 {
+		return nil, b
+	}
+	return frame, b[1+n:]
+}
+
+// Unmarshal sets r to the message but for its outcomes, each of which is handed to
+// outcome, encoded. What it holds and hands out aliases b. A damaged message is
+// muster.ErrCorrupt.
+func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
+	*r = ListReply{}
+	for len(b) > 0 {
+		tag, value, text, rest, err := nextField(b)
+		if err != nil {
+			return fmt.Errorf("%w: list reply: %w", muster.ErrCorrupt, err)
+		}
+		b = rest
+		switch tag {
+		case replyFrame:
+			r.Frame = text
+		case replyOutcome:
+			if err := outcome(text); err != nil {
+				return err
+			}
+		case replyCursor:
+			r.Cursor = text
+		case replyDone:
+			r.Done = value != 0
+		case replyTotalRows:
+			r.TotalRows = value
+		case replyTotalOutcomes:
+			r.TotalOutcomes = value
+		case replyTxid:
+			r.Txid = value
+		case replyCursorIndex:
+			r.CursorIndex = value
+		case replyFrameSize:
+			r.FrameSize = uint32(value)
+		}
+	}
+	return nil
+}
+
+// CountOutcomes returns the number of outcomes in an encoded pb.ListReply, as far as it is
+// sound.
+func CountOutcomes(b []byte) (n int) {
+	for len(b) > 0 {
+		tag, _, _, rest, err := nextField(b)
+		if err != nil {
+			break
+		}
+		b = rest
+		if tag == replyOutcome {
+			n++
+		}
+	}
+	return n
+}
+
+// The tags of the fields: number and wire type. All take one byte.
+const (
+	varint = byte(protowire.VarintType)
+	length = byte(protowire.BytesType)
+
+	requestOptions = 1<<3 | length
+	requestCursor  = 2<<3 | length
+	requestPaths   = 3<<3 | length
+	requestCount   = 4<<3 | varint
+	requestLast    = 5<<3 | varint
+
+	optionLimit       = 1<<3 | varint
+	optionColumns     = 2<<3 | varint
+	optionHidden      = 3<<3 | varint
+	optionOwn         = 4<<3 | varint
+	optionConsistency = 5<<3 | varint
+	optionCompression = 6<<3 | varint
+
+	replyFrame         = 1<<3 | length
+	replyOutcome       = 2<<3 | length
+	replyCursor        = 3<<3 | length
+	replyDone          = 4<<3 | varint
+	replyTotalRows     = 5<<3 | varint
+	replyTotalOutcomes = 6<<3 | varint
+	replyTxid          = 7<<3 | varint
+	replyCursorIndex   = 8<<3 | varint
+	replyFrameSize     = 9<<3 | varint
+
+	outcomeIndex     = 1<<3 | varint
+	outcomeCode      = 2<<3 | varint
+	outcomeMessage   = 3<<3 | length
+	outcomeRows      = 4<<3 | varint
+	outcomeID        = 5<<3 | varint
+	outcomeChangedAt = 6<<3 | varint
+	outcomeTxid      = 7<<3 | varint
+)
+
+func appendVarint(dst []byte, tag byte, v uint64) []byte {
+	switch {
+	case v == 0:
+		return dst
+	case v < 0x80:
+		return append(dst, tag, byte(v))
+	}
+	return protowire.AppendVarint(append(dst, tag), v)
+}
+
+func appendBool(dst []byte, tag byte, v bool) []byte {
+	if !v {
+		return dst
+	}
+	return append(dst, tag, 1)
+}
+
+func appendBytes(dst []byte, tag byte, b []byte) []byte {
+	if len(b) == 0 {
+		return dst
+	}
+	return protowire.AppendBytes(append(dst, tag), b)
+}
+
+// nextField cuts a field off: its tag, and its value or its bytes. The tag is 0 if no
+// field here has one like it.
+func nextField(b []byte) (tag byte, value uint64, text, rest []byte, err error) {
+	if tag = b[0]; tag < 0x80 && tag>>3 > 0 {
+		switch tag & 7 {
+		case varint:
+			if len(b) > 1 && b[1] < 0x80 {
+				return tag, uint64(b[1]), nil, b[2:], nil
+			}
+			v, n := protowire.ConsumeVarint(b[1:])
+			if n < 0 {
+				return 0, 0, nil, nil, protowire.ParseError(n)
+			}
+			return tag, v, nil, b[1+n:], nil
+		case length:
+			text, n := protowire.ConsumeBytes(b[1:])
+			if n < 0 {
+				return 0, 0, nil, nil, protowire.ParseError(n)
+			}
+			return tag, 0, text, b[1+n:], nil
+		}
+	}
+	_, _, n := protowire.ConsumeField(b) // of a newer version
+	if n < 0 {
+		return 0, 0, nil, nil, protowire.ParseError(n)
+	}
+	return 0, 0, nil, b[n:], nil
+}
