@@ -59,6 +59,12 @@ func SendRaw(stream drpc.Stream, b []byte) error {
 	return stream.MsgSend((*raw)(&b), rawEncoding{})
 }
 
+// ReceiveRaw receives a message without decoding it: it sets b to it, and uses b's memory
+// if that suffices. Errors are those of the stream's MsgRecv.
+func ReceiveRaw(stream drpc.Stream, b *[]byte) error {
+	return stream.MsgRecv((*raw)(b), rawEncoding{})
+}
+
 // raw is a message that is encoded already.
 type raw []byte
 
@@ -73,7 +79,8 @@ func (rawEncoding) MarshalAppend(_ []byte, msg drpc.Message) ([]byte, error) {
 }
 
 func (rawEncoding) Unmarshal(buf []byte, msg drpc.Message) error {
-	*msg.(*raw) = append([]byte(nil), buf...)
+	m := msg.(*raw)
+	*m = append((*m)[:0], buf...)
 	return nil
 }
 

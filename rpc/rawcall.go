@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"storj.io/drpc"
 	"storj.io/drpc/drpcwire"
 
 	"github.com/muster-fs/muster"
@@ -30,7 +29,7 @@ func (c *call) runRaw(f RawFunc) error {
 	request, reply := buffers.Get().(*[]byte), buffers.Get().(*[]byte)
 	defer release(request)
 	defer release(reply)
-	if err := c.MsgRecv((*borrowed)(request), borrowing{}); err != nil {
+	if err := ReceiveRaw(c, request); err != nil {
 		return err
 	}
 	b, err := f(c.ctx, *request, (*reply)[:0])
@@ -42,18 +41,4 @@ func (c *call) runRaw(f RawFunc) error {
 		return err
 	}
 	return c.lost(c.stream.RawWrite(drpcwire.KindMessage, b))
-}
-
-// borrowed is an encoded message that is received into a buffer that grows with it.
-type borrowed []byte
-
-// borrowing is the encoding of *borrowed, for receiving alone.
-type borrowing struct{}
-
-func (borrowing) Marshal(drpc.Message) ([]byte, error) { return nil, muster.ErrInternal }
-
-func (borrowing) Unmarshal(b []byte, msg drpc.Message) error {
-	m := msg.(*borrowed)
-	*m = append((*m)[:0], b...)
-	return nil
 }

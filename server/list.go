@@ -1,12 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-
-	"google.golang.org/protobuf/proto"
+	"sync"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
@@ -15,29 +13,40 @@ import (
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
-// ListPage lists one page.
-func (h *handlers) ListPage(ctx context.Context, r *pb.ListPageRequest) (*pb.ListReply, error) {
+// The listing calls read and write their messages by hand, see rpc.ListRequest: between a
+// request's bytes and a reply's, nothing is allocated for each path or row.
+
+// listPageCall is the wire's name of ListPage.
+const listPageCall = "/muster.v1.Namespace/ListPage"
+
+// ListPage is listPage, which is asked instead.
+func (h *handlers) ListPage(context.Context, *pb.ListPageRequest) (*pb.ListReply, error) {
+	return nil, fmt.Errorf("%w: a page call that was decoded", muster.ErrInternal)
+}
+
+// listPage lists one page: it reads an encoded pb.ListPageRequest, and appends a
+// pb.ListReply to dst.
+func (h *handlers) listPage(ctx context.Context, request, dst []byte) ([]byte, error) {
 	caller, err := rpc.Caller(ctx)
 	if err != nil {
 		return nil, err
 	}
-	options, out, err := h.options(r.GetOptions())
+	var r rpc.ListRequest
+	if err := r.Unmarshal(request); err != nil {
+		return nil, err
+	}
+	paths, err := rpc.UnpackPaths(r.Paths, r.Count, h.lister.Config().MaxPaths, rpc.MaxPageBytes)
 	if err != nil {
 		return nil, err
 	}
-	paths, err := rpc.UnpackPaths(r.GetPaths(), r.GetCount(), h.lister.Config().MaxPaths, rpc.MaxPageBytes)
-	if err != nil {
-		return nil, err
-	}
-	var reply *pb.ListReply
-	err = h.lister.Page(ctx, &caller, paths, options, r.GetCursor(), func(m *listing.Message) error {
+	err = h.lister.Page(ctx, &caller, paths, optionsOf(&r), r.Cursor, func(m *listing.Message) error {
 		h.reportDenied(caller.User, m.Outcomes)
-		own := *m // the reply is encoded after the message's buffers were given back
-		own.Frame, own.Cursor = bytes.Clone(m.Frame), bytes.Clone(m.Cursor)
-		reply = out.fill(&own)
+		out := h.output(&r)
+		defer outputs.Put(out)
+		dst = out.append(dst, m)
 		return nil
 	})
-	return reply, err
+	return dst, err
 }
 
 // List lists any number of paths, while they arrive.
@@ -47,38 +56,27 @@ func (h *handlers) List(stream pb.DRPCNamespace_ListStream) error {
 	if err != nil {
 		return err
 	}
-	in := &intake{stream: stream, messages: make(chan received), maxPaths: max(h.lister.Config().MaxPaths, rpc.ChunkPaths)}
+	in := &intake{stream: stream, chunks: make(chan chunk), maxPaths: max(h.lister.Config().MaxPaths, rpc.ChunkPaths)}
 	if err := rpc.Go(ctx, func() { in.receive(ctx) }); err != nil {
 		return err
 	}
-	first, err := in.take(ctx)
+	first, err := in.begin(ctx)
 	if err != nil {
 		return err
 	}
-	options, out, err := h.options(first.GetOptions())
-	if err != nil {
-		return err
-	}
-	out.stream = stream
-	return h.lister.Stream(ctx, &caller, options, first.GetCursor(), in.next, func(m *listing.Message) error {
+	out := h.output(first)
+	defer outputs.Put(out)
+	return h.lister.Stream(ctx, &caller, optionsOf(first), first.Cursor, in.next, func(m *listing.Message) error {
 		h.reportDenied(caller.User, m.Outcomes)
-		return out.send(m)
+		out.buffer = out.append(out.buffer[:0], m)
+		return rpc.SendRaw(stream, out.buffer)
 	})
 }
 
-// options returns what is to be listed, and the output that it goes to.
-func (h *handlers) options(m *pb.ListOptions) (listing.Options, *output, error) {
-	o, err := rpc.ListOptionsFromPB(m)
-	if err != nil {
-		return listing.Options{}, nil, err
-	}
-	out := new(output)
-	if o.Compress {
-		out.compressor = h.compressor
-	}
-	return listing.Options{
-		Limit: o.Limit, Columns: rows.Columns(o.Columns), Hidden: o.Hidden, Own: o.Own, Consistency: o.Consistency,
-	}, out, nil
+// optionsOf returns what is to be listed.
+func optionsOf(r *rpc.ListRequest) listing.Options {
+	o := &r.Options
+	return listing.Options{Limit: o.Limit, Columns: rows.Columns(o.Columns), Hidden: o.Hidden, Own: o.Own, Consistency: o.Consistency}
 }
 
 // reportDenied logs each path that its caller may not list: the call as a whole goes
@@ -91,48 +89,87 @@ func (h *handlers) reportDenied(user string, outcomes []muster.Outcome) {
 	}
 }
 
-// intake takes the requests of a List call. A goroutine of the call receives them, one
-// ahead of next, because receiving itself cannot be interrupted before the call ends.
+// intake takes the requests of a List call. A goroutine of the call receives and unpacks
+// them, one ahead of next, because receiving itself cannot be interrupted before the
+// call ends.
 type intake struct {
 	stream   pb.DRPCNamespace_ListStream
-	messages chan received
+	chunks   chan chunk
 	maxPaths int
 
-	kept *pb.ListRequest // taken, its paths not yet
-	last bool            // no more requests follow
+	kept  chunk // taken and not given yet, if begun
+	begun bool
+	last  bool // no more chunks follow
 }
 
-type received struct {
-	request *pb.ListRequest
-	err     error
+// chunk is what a request brings. The first one has it all.
+type chunk struct {
+	first *rpc.ListRequest
+	paths []string
+	last  bool
+	err   error
 }
 
 // receive hands on requests until the last one, or until ctx ends.
 func (in *intake) receive(ctx context.Context) {
-	for {
-		m, err := in.stream.Recv()
+	var message []byte
+	for first := true; ; first = false {
+		c := in.chunk(&message, first)
 		select {
-		case in.messages <- received{m, err}:
+		case in.chunks <- c:
 		case <-ctx.Done():
 			return
 		}
-		if err != nil || m.GetLast() {
+		if c.err != nil || c.last {
 			return
 		}
 	}
 }
 
-// take returns the first request, which next goes on with.
-func (in *intake) take(ctx context.Context) (*pb.ListRequest, error) {
+// chunk receives a request.
+func (in *intake) chunk(message *[]byte, first bool) chunk {
+	err := rpc.ReceiveRaw(in.stream, message)
+	if err == io.EOF {
+		err = fmt.Errorf("%w: the paths ended before the last of them was named", muster.ErrInvalid)
+	}
+	if err != nil {
+		return chunk{err: err}
+	}
+	var r rpc.ListRequest
+	if err := r.Unmarshal(*message); err != nil {
+		return chunk{err: err}
+	}
+	c := chunk{last: r.Last}
+	if first {
+		own := r
+		own.Cursor, own.Paths = append([]byte(nil), r.Cursor...), nil
+		c.first = &own
+	} else if r.HasOptions || len(r.Cursor) > 0 {
+		return chunk{err: fmt.Errorf("%w: options or a cursor after the first message of a stream", muster.ErrInvalid)}
+	}
+	c.paths, c.err = rpc.UnpackPaths(r.Paths, r.Count, in.maxPaths, rpc.MaxChunkBytes)
+	return c
+}
+
+// begin takes the first request, which next goes on with.
+func (in *intake) begin(ctx context.Context) (*rpc.ListRequest, error) {
+	c, err := in.take(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.err != nil && c.first == nil:
+		return nil, c.err
+	}
+	in.kept, in.begun = c, true
+	return c.first, nil
+}
+
+func (in *intake) take(ctx context.Context) (chunk, error) {
 	select {
-	case r := <-in.messages:
-		if r.err == io.EOF {
-			return nil, fmt.Errorf("%w: the paths ended before the last of them was named", muster.ErrInvalid)
-		}
-		in.kept = r.request
-		return r.request, r.err
+	case c := <-in.chunks:
+		return c, nil
 	case <-ctx.Done():
-		return nil, rpc.Cause(ctx)
+		return chunk{}, rpc.Cause(ctx)
 	}
 }
 
@@ -141,57 +178,47 @@ func (in *intake) next(ctx context.Context) ([]string, error) {
 	if in.last {
 		return nil, io.EOF
 	}
-	m := in.kept
-	if m == nil {
+	c := in.kept
+	if !in.begun {
 		var err error
-		if m, err = in.take(ctx); err != nil {
+		if c, err = in.take(ctx); err != nil {
 			return nil, err
 		}
-		if m.Options != nil || len(m.Cursor) > 0 {
-			return nil, fmt.Errorf("%w: options or a cursor after the first message of a stream", muster.ErrInvalid)
-		}
 	}
-	in.kept, in.last = nil, m.GetLast()
-	return rpc.UnpackPaths(m.GetPaths(), m.GetCount(), in.maxPaths, rpc.MaxChunkBytes)
+	in.kept, in.begun, in.last = chunk{}, false, c.last
+	return c.paths, c.err
 }
 
-// output makes replies of messages. The reply and its buffer are used again and again.
+// output makes replies of messages. It is used again and again.
 type output struct {
-	stream     pb.DRPCNamespace_ListStream
 	compressor *rpc.Compressor // nil: frames go as they are
-	reply      pb.ListReply
-	outcomes   []*pb.Outcome // those of the reply, and more from earlier ones
-	packed     []byte        // a compressed frame
-	buffer     []byte
+	packed     []byte          // a compressed frame
+	buffer     []byte          // a stream's reply
 }
 
-// send sends a message.
-func (out *output) send(m *listing.Message) error {
-	b, err := proto.MarshalOptions{}.MarshalAppend(out.buffer[:0], out.fill(m))
-	if err != nil {
-		return fmt.Errorf("%w: encode rows: %v", muster.ErrInternal, err)
+var outputs = sync.Pool{New: func() any { return new(output) }}
+
+// output returns the output that a request asks for.
+func (h *handlers) output(r *rpc.ListRequest) *output {
+	out := outputs.Get().(*output)
+	out.compressor = nil
+	if r.Options.Compress {
+		out.compressor = h.compressor
 	}
-	out.buffer = b
-	return rpc.SendRaw(out.stream, b)
+	return out
 }
 
-// fill sets the reply to the message; it shares the message's bytes.
-func (out *output) fill(m *listing.Message) *pb.ListReply {
-	for len(out.outcomes) < len(m.Outcomes) {
-		out.outcomes = append(out.outcomes, new(pb.Outcome))
+// append appends the reply of a message to dst.
+func (out *output) append(dst []byte, m *listing.Message) []byte {
+	r := rpc.ListReply{
+		Frame: m.Frame, Outcomes: m.Outcomes, Cursor: m.Cursor, CursorIndex: m.CursorIndex,
+		Done: m.Done, TotalRows: m.TotalRows, TotalOutcomes: m.TotalOutcomes, Txid: m.Txid,
 	}
-	for i := range m.Outcomes {
-		rpc.OutcomeToPB(out.outcomes[i], &m.Outcomes[i])
-	}
-	r := &out.reply
-	r.Frame, r.FrameSize = m.Frame, 0
 	if out.compressor != nil {
 		r.Frame, r.FrameSize = out.compressor.Frame(out.packed[:0], m.Frame)
 	}
 	if r.FrameSize > 0 {
 		out.packed = r.Frame
 	}
-	r.Outcomes, r.Cursor, r.CursorIndex = out.outcomes[:len(m.Outcomes)], m.Cursor, m.CursorIndex
-	r.Done, r.TotalRows, r.TotalOutcomes, r.Txid = m.Done, m.TotalRows, m.TotalOutcomes, m.Txid
-	return r
+	return r.Append(dst)
 }

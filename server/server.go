@@ -114,6 +114,9 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	h.rpc = s.rpc
+	if err := s.rpc.HandleRaw(listPageCall, h.listPage); err != nil {
+		return err
+	}
 	var lc net.ListenConfig
 	s.lis, err = lc.Listen(ctx, "tcp", cmp.Or(o.Listen, "127.0.0.1:0"))
 	if err != nil {
