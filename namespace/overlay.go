@@ -28,7 +28,7 @@ type undone[V any] struct {
 }
 
 // keptEntries is how large an overlay may be to be used again.
-const keptEntries = 1 << 14
+const keptEntries = 1 << 15
 
 // reset empties o for a new group.
 func (o *overlay[K, V]) reset() {
