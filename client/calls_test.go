@@ -17,7 +17,7 @@ import (
 )
 
 // must fails the test for an error.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func (l *liar) serve(t *testing.T) string {
 }
 
 // serveAs runs the liar as a server of the calls described until the test ends.
-func serveAs(t *testing.T, l *liar, calls drpc.Description) (s *rpc.Server, addr string) {
+func serveAs(t testing.TB, l any, calls drpc.Description) (s *rpc.Server, addr string) {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

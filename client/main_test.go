@@ -71,12 +71,12 @@ func (in *instance) kill() {
 func (in *instance) addr() string { return in.options.Listen }
 
 // dial returns a client of the server at addr that closes with the test.
-func dial(t *testing.T, addr string, o client.Options) *client.Client {
+func dial(t testing.TB, addr string, o client.Options) *client.Client {
 	t.Helper()
 	if o.User == "" {
 		o.User = "root"
 	}
-	c, err := client.Dial(t.Context(), addr, o)
+	c, err := client.Dial(context.Background(), addr, o)
 	if err != nil {
 		t.Fatalf("dial: %v", err)
 	}

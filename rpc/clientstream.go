@@ -26,6 +26,8 @@ type clientStream struct {
 	done     chan struct{} // closed when the caller has enough of the call
 	released chan struct{} // closed when the connection was given back
 
+	decoding decoding // of the message that is received
+
 	sent  atomic.Int64 // messages
 	ended atomic.Bool  // by the server
 }
@@ -35,14 +37,16 @@ var _ drpc.Stream = (*clientStream)(nil)
 // watch waits until the call is over on the wire and gives its connection back.
 func (s *clientStream) watch() {
 	defer close(s.released)
+	ended := false
 	select {
 	case <-s.stream.Finished():
+		ended = true // by the server, unless the connection is closed
 	case <-s.ctx.Done():
 		s.stop()
 	case <-s.done:
 		s.stop()
 	}
-	s.pool.release(s.conn, s.reusable())
+	s.pool.release(s.conn, ended || s.reusable())
 }
 
 // stop ends a call that the server has not ended.
@@ -83,7 +87,8 @@ func (s *clientStream) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 
 // MsgRecv receives a message. After an error, io.EOF or any other, the call is over.
 func (s *clientStream) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
-	err := s.stream.MsgRecv(msg, decoding{enc, muster.ErrCorrupt})
+	s.decoding = decoding{enc, muster.ErrCorrupt}
+	err := s.stream.MsgRecv(msg, &s.decoding)
 	if err == nil {
 		return nil
 	}

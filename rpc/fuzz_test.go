@@ -58,6 +58,8 @@ func FuzzListRequest(f *testing.F) {
 	f.Add([]byte{0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		stream, page := new(pb.ListRequest), new(pb.ListPageRequest)
+		m := new(pb.ListRequest)
+		fuzzListRequest(t, b, m, proto.Unmarshal(b, m))
 		fuzzRequest(t, b, stream, func() (*pb.ListOptions, []byte, uint32) { return stream.Options, stream.Paths, stream.Count })
 		fuzzRequest(t, b, page, func() (*pb.ListOptions, []byte, uint32) { return page.Options, page.Paths, page.Count })
 	})
@@ -66,7 +68,7 @@ func FuzzListRequest(f *testing.F) {
 func fuzzRequest(t *testing.T, b []byte, m proto.Message, parts func() (*pb.ListOptions, []byte, uint32)) {
 	t.Helper()
 	var err error
-	wantAllocated(t, messageCost(len(b)), func() { err = decoding{pbEncoding{}, muster.ErrInvalid}.Unmarshal(b, m) })
+	wantAllocated(t, messageCost(len(b)), func() { err = (&decoding{pbEncoding{}, muster.ErrInvalid}).Unmarshal(b, m) })
 	if err != nil {
 		wantCode(t, err, muster.ErrInvalid)
 		return
@@ -119,7 +121,7 @@ func fuzzEntry(t *testing.T, b []byte) {
 	var e muster.Entry
 	var err error
 	wantAllocated(t, messageCost(len(b)), func() {
-		if err = (decoding{pbEncoding{}, muster.ErrCorrupt}).Unmarshal(b, m); err == nil {
+		if err = (&decoding{pbEncoding{}, muster.ErrCorrupt}).Unmarshal(b, m); err == nil {
 			e, err = EntryFromPB(m)
 		}
 	})

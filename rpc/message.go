@@ -56,8 +56,16 @@ func SendRaw(stream drpc.Stream, b []byte) error {
 	if err := checkSize(len(b)); err != nil {
 		return err
 	}
-	return stream.MsgSend((*raw)(&b), rawEncoding{})
+	m := raws.Get().(*raw)
+	*m = b
+	err := stream.MsgSend(m, rawEncoding{})
+	*m = nil
+	raws.Put(m)
+	return err
 }
+
+// raws are what SendRaw sends by.
+var raws = sync.Pool{New: func() any { return new(raw) }}
 
 // ReceiveRaw receives a message without decoding it: it sets b to it, and uses b's memory
 // if that suffices. Errors are those of the stream's MsgRecv.
@@ -86,13 +94,14 @@ func (rawEncoding) Unmarshal(buf []byte, msg drpc.Message) error {
 
 // decoding reads messages that came from the other side. An error, and even a panic,
 // of the encoding becomes one of this call with the given code; a panic inside drpc's
-// receive would leave the connection locked for ever.
+// receive would leave the connection locked for ever. A stream has one, which the
+// receiving goroutine uses.
 type decoding struct {
 	drpc.Encoding
 	code muster.Code
 }
 
-func (d decoding) Unmarshal(buf []byte, msg drpc.Message) (err error) {
+func (d *decoding) Unmarshal(buf []byte, msg drpc.Message) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: decode message: panic: %v", d.code, p)

@@ -161,7 +161,7 @@ func exchange(stream *drpcstream.Stream, request []byte, enc drpc.Encoding, out 
 		sendErr = stream.CloseSend() // flushes
 	}
 	// The server may have answered before it had all of the request, and be gone already.
-	err = stream.MsgRecv(out, decoding{enc, muster.ErrCorrupt})
+	err = stream.MsgRecv(out, &decoding{enc, muster.ErrCorrupt})
 	switch {
 	case err == nil:
 		_, end := stream.RawRecv()

@@ -43,6 +43,8 @@ type call struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc // nil if the call has one request and one reply
 
+	decoding decoding // of the message that is received
+
 	waiting bool           // for the one request, under a deadline
 	tasks   sync.WaitGroup // see Go
 }
@@ -177,7 +179,8 @@ func (c *call) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 
 // MsgRecv receives a message; io.EOF says that the client sends no more.
 func (c *call) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
-	err := c.stream.MsgRecv(msg, decoding{enc, muster.ErrInvalid})
+	c.decoding = decoding{enc, muster.ErrInvalid}
+	err := c.stream.MsgRecv(msg, &c.decoding)
 	if c.waiting {
 		c.waiting = false
 		_ = c.conn.SetReadDeadline(time.Time{}) // fails if the connection has, which shows
