@@ -110,16 +110,12 @@ func (c *collector) page(ctx context.Context, view *namespace.View, paths []stri
 			return done, context.Cause(ctx)
 		}
 		n := min(most-done, c.stageSize())
-		if err := c.resolve(r, paths[done:done+n]); err != nil {
-			return done, err
-		}
-		var finished int
-		var err error
-		finished, cut, err = c.emit(r, paths[done:done+n])
-		done += finished
+		c.resolve(r, paths[done:done+n])
+		finished, inside, err := c.emit(r, paths[done:done+n])
 		if err != nil {
 			return done, err
 		}
+		done, cut = done+finished, inside
 	}
 	return c.readHeads(r, paths, done)
 }

@@ -15,3 +15,6 @@ func (l *Lister) DescribeCursor(cursor []byte, o Options) string {
 	}
 	return fmt.Sprintf("inside path %d after %q, %d rows", p.index, p.name, p.rows)
 }
+
+// Lent is how many collectors and rings of messages are in use.
+func (l *Lister) Lent() int64 { return l.lent.Load() }

@@ -1,11 +1,6 @@
 package listing
 
-import (
-	"errors"
-
-	"github.com/muster-fs/muster"
-	"github.com/muster-fs/muster/namespace"
-)
+import "github.com/muster-fs/muster/namespace"
 
 // The paths of a page are listed in stages: those of one are resolved, then their
 // directories are found or loaded, all at once, then their rows are added in order. So
@@ -36,19 +31,15 @@ func (c *collector) stageSize() int {
 
 // resolve resolves paths, which are a stage, and loads what they lead to. Failures wait
 // for their path's turn.
-func (c *collector) resolve(r *namespace.Reader, paths []string) error {
+func (c *collector) resolve(r *namespace.Reader, paths []string) {
 	s := &c.stage
 	s.used = max(s.used, len(paths))
 	for i, path := range paths {
 		s.resolved[i], s.failed[i] = r.Resolve(path, !c.options.Own)
 	}
-	if c.options.Own {
-		return nil
+	if !c.options.Own {
+		r.Load(s.resolved[:len(paths)])
 	}
-	if err := r.Load(s.resolved[:len(paths)]); err != nil && !errors.Is(err, muster.ErrCorrupt) {
-		return err // what is corrupt is met again by who scans it
-	}
-	return nil
 }
 
 // expect learns from a stage how many entries a path has.

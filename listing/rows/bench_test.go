@@ -25,24 +25,32 @@ func benchRows(n int) []sample {
 	return samples
 }
 
+// benchmarkSets are the column sets to measure.
+var benchmarkSets = []struct {
+	name    string
+	columns Columns
+}{{"all", AllColumns}, {"default", DefaultColumns}, {"names", ColName.Normal()}}
+
 // benchmarkRows runs f over rows and their frame and reports the time and bytes of one
 // row.
-func benchmarkRows(b *testing.B, f func(b *testing.B, samples []sample, frame []byte)) {
-	for _, n := range []int{1, 4096} {
-		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
-			samples := benchRows(n)
-			frame := frameOf(AllColumns, samples)
-			b.ReportAllocs()
-			f(b, samples, frame)
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/row")
-			b.ReportMetric(float64(len(frame))/float64(n), "B/row")
-		})
+func benchmarkRows(b *testing.B, f func(b *testing.B, c Columns, samples []sample, frame []byte)) {
+	for _, set := range benchmarkSets {
+		for _, n := range []int{1, 4096} {
+			b.Run(fmt.Sprintf("columns=%s/rows=%d", set.name, n), func(b *testing.B) {
+				samples := benchRows(n)
+				frame := frameOf(set.columns, samples)
+				b.ReportAllocs()
+				f(b, set.columns, samples, frame)
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/row")
+				b.ReportMetric(float64(len(frame))/float64(n), "B/row")
+			})
+		}
 	}
 }
 
 func BenchmarkAppend(b *testing.B) {
-	benchmarkRows(b, func(b *testing.B, samples []sample, _ []byte) {
-		builder := NewBuilder(AllColumns)
+	benchmarkRows(b, func(b *testing.B, c Columns, samples []sample, _ []byte) {
+		builder := NewBuilder(c)
 		for b.Loop() {
 			builder.Reset()
 			for i := range samples {
@@ -53,8 +61,8 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	benchmarkRows(b, func(b *testing.B, samples []sample, frame []byte) {
-		builder := build(AllColumns, samples)
+	benchmarkRows(b, func(b *testing.B, c Columns, samples []sample, frame []byte) {
+		builder := build(c, samples)
 		for b.Loop() {
 			frame = builder.AppendFrame(frame[:0])
 		}
@@ -62,9 +70,9 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	benchmarkRows(b, func(b *testing.B, _ []sample, frame []byte) {
+	benchmarkRows(b, func(b *testing.B, c Columns, _ []sample, frame []byte) {
 		for b.Loop() {
-			if _, err := Decode(frame, AllColumns); err != nil {
+			if _, err := Decode(frame, c); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -72,8 +80,8 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkRecord(b *testing.B) {
-	benchmarkRows(b, func(b *testing.B, _ []sample, frame []byte) {
-		batch, err := Decode(frame, AllColumns)
+	benchmarkRows(b, func(b *testing.B, c Columns, _ []sample, frame []byte) {
+		batch, err := Decode(frame, c)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -86,11 +94,11 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkArrowWriter is what BenchmarkEncode replaces: Arrow's writer over a ready
 // record, into a buffer that has grown; without a checksum.
 func BenchmarkArrowWriter(b *testing.B) {
-	benchmarkRows(b, func(b *testing.B, samples []sample, _ []byte) {
-		record := arrowRecord(memory.DefaultAllocator, AllColumns, samples)
+	benchmarkRows(b, func(b *testing.B, c Columns, samples []sample, _ []byte) {
+		record := arrowRecord(memory.DefaultAllocator, c, samples)
 		defer record.Release()
 		var out bytes.Buffer
-		w := ipc.NewWriter(&out, ipc.WithSchema(Schema(AllColumns)))
+		w := ipc.NewWriter(&out, ipc.WithSchema(Schema(c)))
 		for b.Loop() {
 			out.Reset()
 			if err := w.Write(record); err != nil {
@@ -102,9 +110,9 @@ func BenchmarkArrowWriter(b *testing.B) {
 
 // BenchmarkArrowBuilder is what BenchmarkAppend replaces.
 func BenchmarkArrowBuilder(b *testing.B) {
-	benchmarkRows(b, func(b *testing.B, samples []sample, _ []byte) {
+	benchmarkRows(b, func(b *testing.B, c Columns, samples []sample, _ []byte) {
 		for b.Loop() {
-			arrowRecord(memory.DefaultAllocator, AllColumns, samples).Release()
+			arrowRecord(memory.DefaultAllocator, c, samples).Release()
 		}
 	})
 }

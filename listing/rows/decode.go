@@ -3,6 +3,7 @@ package rows
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"unicode/utf8"
 	"unsafe"
 
@@ -135,33 +136,67 @@ func checkText(s slot, offsets, text []byte) error {
 	if offsets == nil {
 		return nil
 	}
+	if isASCII(text) {
+		return checkOffsets(s, offsets, len(text))
+	}
 	if !utf8.Valid(text) {
 		return corrupt("%s: invalid UTF-8", s.column())
 	}
-	return checkOffsets(s, offsets, len(text), text)
+	if err := checkOffsets(s, offsets, len(text)); err != nil {
+		return err
+	}
+	for ; len(offsets) >= 4; offsets = offsets[4:] {
+		at := int(binary.LittleEndian.Uint32(offsets))
+		if at < len(text) && !utf8.RuneStart(text[at]) {
+			return corrupt("%s: offset %d lies inside a character", s.column(), at)
+		}
+	}
+	return nil
 }
 
-// checkOffsets checks that offsets begin at 0, never fall, end at limit and, if they
-// cut a text, lie between its characters.
-func checkOffsets(s slot, offsets []byte, limit int, text []byte) error {
+// isASCII says whether text has no byte above 0x7f; most has none.
+func isASCII(text []byte) bool {
+	var all uint64
+	for ; len(text) >= 8; text = text[8:] {
+		all |= binary.LittleEndian.Uint64(text)
+	}
+	for _, c := range text {
+		all |= uint64(c)
+	}
+	return all&0x8080808080808080 == 0
+}
+
+// checkOffsets checks that offsets begin at 0, never fall, and end at limit.
+func checkOffsets(s slot, offsets []byte, limit int) error {
 	if first := binary.LittleEndian.Uint32(offsets); first != 0 {
 		return corrupt("%s: first offset is %d, want 0", s.column(), first)
 	}
+	last, falls := uint64(0), uint64(0)
+	for rest := offsets; len(rest) >= 4; rest = rest[4:] {
+		at := uint64(binary.LittleEndian.Uint32(rest))
+		falls |= at - last // its sign: set for good once one is less than the one before
+		last = at
+	}
+	if int64(falls) < 0 {
+		return corrupt("%s: %s", s.column(), describeFall(offsets))
+	}
+	if last != uint64(limit) {
+		return corrupt("%s: offsets end at %d, want %d", s.column(), last, limit)
+	}
+	return nil
+}
+
+// describeFall describes the first offset that is less than the one before.
+func describeFall(offsets []byte) string {
 	last := uint32(0)
 	for ; len(offsets) >= 4; offsets = offsets[4:] {
 		at := binary.LittleEndian.Uint32(offsets)
 		if at < last {
-			return corrupt("%s: offset %d after %d", s.column(), at, last)
-		}
-		if uint64(at) < uint64(len(text)) && !utf8.RuneStart(text[at]) {
-			return corrupt("%s: offset %d lies inside a character", s.column(), at)
+			return fmt.Sprintf("offset %d after %d", at, last)
 		}
 		last = at
 	}
-	if uint64(last) != uint64(limit) {
-		return corrupt("%s: offsets end at %d, want %d", s.column(), last, limit)
-	}
-	return nil
+	return "no offset falls"
 }
 
 // checkNames checks that joining a name to a path gives that path or a child of it.
@@ -169,12 +204,15 @@ func (b *Batch) checkNames() error {
 	// Most names need no look of their own.
 	all := b.buffers[slotName]
 	look := bytes.IndexByte(all, '/') >= 0 || bytes.IndexByte(all, 0) >= 0
-	for row := range b.rows {
-		name := b.Name(row)
-		if !look && len(name) > len("..") && len(name) <= muster.MaxNameBytes || name == "" {
+	last := uint32(0)
+	for row, ends := 0, b.buffers[slotNameOffsets][4:]; len(ends) >= 4; row, ends = row+1, ends[4:] {
+		end := binary.LittleEndian.Uint32(ends)
+		n := end - last
+		last = end
+		if n == 0 || !look && n > uint32(len("..")) && n <= muster.MaxNameBytes {
 			continue
 		}
-		if err := muster.CheckName(name); err != nil {
+		if err := muster.CheckName(b.Name(row)); err != nil {
 			return corrupt("row %d: %v", row, err)
 		}
 	}
@@ -194,6 +232,13 @@ func checkReplications(values []byte) error {
 }
 
 func checkSigns(s slot, values []byte) error {
+	signs := uint64(0)
+	for rest := values; len(rest) >= 8; rest = rest[8:] {
+		signs |= binary.LittleEndian.Uint64(rest)
+	}
+	if int64(signs) >= 0 {
+		return nil
+	}
 	for ; len(values) >= 8; values = values[8:] {
 		if v := int64(binary.LittleEndian.Uint64(values)); v < 0 {
 			return corrupt("%s: %d is negative", s.column(), v)
@@ -207,10 +252,10 @@ func (b *Batch) checkBlocks() error {
 	if !b.columns.Has(ColBlocks) {
 		return nil
 	}
-	if err := checkOffsets(slotBlocksOffsets, b.buffers[slotBlocksOffsets], b.blocks, nil); err != nil {
+	if err := checkOffsets(slotBlocksOffsets, b.buffers[slotBlocksOffsets], b.blocks); err != nil {
 		return err
 	}
-	if err := checkOffsets(slotNodesOffsets, b.buffers[slotNodesOffsets], 0, nil); err != nil {
+	if err := checkOffsets(slotNodesOffsets, b.buffers[slotNodesOffsets], 0); err != nil {
 		return err
 	}
 	for _, bits := range b.buffers[slotNodesValidity] {
