@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing/rows"
 )
 
 // Demo is what the demonstration found.
@@ -31,65 +32,67 @@ const sampleRows = 5
 // Rows are compared outside the timed part; for that they are kept, about 2 KB for each
 // directory of the iterator.
 func RunDemo(ctx context.Context, c *client.Client, t Table, progress func(partitions int)) (Demo, error) {
-	paths := slices.Collect(t.Paths())
-	if err := Stream(ctx, c, paths, func(*client.Batch) {}); err != nil {
+	paths, from := slices.Collect(t.Paths()), wire{c, rows.DefaultColumns}
+	if _, err := stream(ctx, from, paths, func(part) {}); err != nil {
 		return Demo{}, err
 	}
-	one, iterator, err := timed(ctx, c, paths, Iterator, progress)
+	one, iterator, err := timed(ctx, from, paths, iterate, progress)
 	if err != nil {
 		return Demo{}, err
 	}
-	all, batch, err := timed(ctx, c, paths, Stream, nil)
+	all, batch, err := timed(ctx, from, paths, stream, nil)
 	if err != nil {
 		return Demo{}, err
 	}
 	d := Demo{Directories: t.Partitions, Iterator: iterator, Batch: batch}
-	expected, err := digest(one)
+	expected, err := digestOf(one)
 	if err != nil {
 		return Demo{}, err
 	}
-	got, err := digest(all)
+	got, err := digestOf(all)
 	if err != nil {
 		return Demo{}, err
 	}
-	d.Files, d.RowsEqual = got.Rows, got.Equal(&expected)
+	d.Files, d.RowsEqual = got.rows, got == expected
 	d.Sample = sample(all)
 	return d, nil
 }
 
-// timed runs one arm and returns its batches and how long it took.
-func timed(ctx context.Context, c *client.Client, paths []string, list ListFunc, progress func(int)) ([]*client.Batch, time.Duration, error) {
-	const every = 256 // batches between two reports
-	var batches []*client.Batch
+// timed runs one arm and returns its parts and how long it took.
+func timed(ctx context.Context, from source, paths []string, list listFunc, progress func(int)) ([]part, time.Duration, error) {
+	const every = 256 // parts between two reports
+	var parts []part
 	start := time.Now()
-	err := list(ctx, c, paths, func(b *client.Batch) {
-		batches = append(batches, b)
-		if progress != nil && len(batches)%every == 0 {
-			progress(len(batches))
+	_, err := list(ctx, from, paths, func(p part) {
+		parts = append(parts, p)
+		if progress != nil && len(parts)%every == 0 {
+			progress(len(parts))
 		}
 	})
 	took := time.Since(start)
 	if progress != nil {
-		progress(len(batches))
+		progress(len(parts))
 	}
-	return batches, took, err
+	return parts, took, err
 }
 
-func digest(batches []*client.Batch) (Digest, error) {
-	var d Digest
-	for _, b := range batches {
-		if err := d.Add(b); err != nil {
-			return d, err
+func digestOf(parts []part) (all digest, err error) {
+	var h hasher
+	for _, p := range parts {
+		d, err := h.digestOf(p)
+		if err != nil {
+			return all, err
 		}
+		all = all.plus(d)
 	}
-	return d, nil
+	return all, nil
 }
 
-func sample(batches []*client.Batch) []client.Info {
+func sample(parts []part) []client.Info {
 	var infos []client.Info
-	for _, b := range batches {
-		for i := range b.Len() {
-			if infos = append(infos, b.Info(i)); len(infos) == sampleRows {
+	for _, p := range parts {
+		for i := range p.batch.Len() {
+			if infos = append(infos, p.batch.Info(i)); len(infos) == sampleRows {
 				return infos
 			}
 		}

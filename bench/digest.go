@@ -2,44 +2,87 @@ package bench
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing/rows"
 )
 
-// Digest says which rows an arm saw, in whatever order they came. Two arms saw the
+// digest says which rows an arm saw, in whatever order they came. Two arms saw the
 // same rows if their digests are equal: all of rows.DefaultColumns counts. The zero value
 // has seen none.
-type Digest struct {
-	Rows int
+type digest struct {
+	rows int
 	sum  uint64
-	row  []byte
 }
 
-// Add takes the rows of a batch. It returns the first failure among its outcomes: an
-// experiment lists nothing that may fail.
-func (d *Digest) Add(b *client.Batch) error {
-	for _, o := range b.Outcomes {
-		if err := o.Err(); err != nil {
-			return err
-		}
+// add takes a row that was hashed.
+func (d *digest) add(hash uint64) {
+	d.rows++
+	d.sum += hash
+}
+
+// plus returns the digest of the rows of both.
+func (d digest) plus(o digest) digest { return digest{d.rows + o.rows, d.sum + o.sum} }
+
+// hasher hashes rows. It is used by one goroutine.
+type hasher struct{ row []byte }
+
+func (h *hasher) hash(path string, b *rows.Batch, i int) uint64 {
+	h.row = append(append(h.row[:0], path...), 0)
+	for _, text := range [...]string{b.Name(i), b.Owner(i), b.Group(i), b.LinkTarget(i)} {
+		h.row = append(append(h.row, text...), 0)
+	}
+	for _, n := range [...]uint64{
+		uint64(b.Kind(i)), uint64(b.Length(i)), uint64(b.MTime(i)), uint64(b.ATime(i)), uint64(b.Mode(i)),
+		uint64(b.Replication(i)), uint64(b.BlockSize(i)), b.InodeID(i), uint64(b.Flags(i)),
+	} {
+		h.row = binary.LittleEndian.AppendUint64(h.row, n)
+	}
+	return xxh3.Hash(h.row)
+}
+
+// digestOf returns the digest of a part's rows.
+func (h *hasher) digestOf(p part) (d digest, err error) {
+	b, given, err := p.decoded()
+	if err != nil || b == nil {
+		return d, err
 	}
 	for i := range b.Len() {
-		d.row = b.AppendPath(d.row[:0], i)
-		d.row = append(append(append(d.row, 0), b.Owner(i)...), 0)
-		d.row = append(append(append(d.row, b.Group(i)...), 0), b.LinkTarget(i)...)
-		for _, n := range [...]uint64{
-			uint64(b.Kind(i)), uint64(b.Length(i)), uint64(b.MTime(i)), uint64(b.ATime(i)), uint64(b.Mode(i)),
-			uint64(b.Replication(i)), uint64(b.BlockSize(i)), b.InodeID(i), uint64(b.Flags(i)),
-		} {
-			d.row = binary.LittleEndian.AppendUint64(d.row, n)
+		d.add(h.hash(given(i), b, i))
+	}
+	return d, nil
+}
+
+// prefixes are the digests of the first directories of a table: prefixes[n] is that of the
+// first n, so that an arm that lists only some is compared too.
+type prefixes []digest
+
+// addTo adds a part's rows to the digest of each row's directory. Parts and rows come in
+// the order of the paths; at is the path of the row before, and of the last one after.
+func (h *hasher) addTo(each []digest, paths []string, at *int, p part) error {
+	b, given, err := p.decoded()
+	if err != nil || b == nil {
+		return err
+	}
+	for i := range b.Len() {
+		path := given(i)
+		for paths[*at] != path {
+			if *at++; *at == len(paths) {
+				return fmt.Errorf("a row of %s, which is not the next of the paths", path)
+			}
 		}
-		d.sum += xxh3.Hash(d.row)
-		d.Rows++
+		each[*at].add(h.hash(path, b, i))
 	}
 	return nil
 }
 
-// Equal says whether both saw the same rows.
-func (d *Digest) Equal(other *Digest) bool { return d.Rows == other.Rows && d.sum == other.sum }
+// sums returns the prefixes of the directories' digests.
+func sums(each []digest) prefixes {
+	all := make(prefixes, len(each)+1)
+	for i, d := range each {
+		all[i+1] = all[i].plus(d)
+	}
+	return all
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/namespace"
 )
 
 // The bounds of a batch of commands: well below the service's own, so that progress
@@ -16,18 +17,34 @@ const (
 	commandBytes  = 128 // about what a command takes beside its path
 )
 
-// Fill makes the table by batches of commands. After each, progress is called with the
-// number of partitions begun so far; it may be nil.
-func Fill(ctx context.Context, c *client.Client, t Table, progress func(partitions int)) error {
+// Fill makes the table through a client, by batches of commands. After each, progress is
+// called with the number of commands so far, of Table.Entries; it may be nil.
+func Fill(ctx context.Context, c *client.Client, t Table, progress func(done int)) error {
+	return fillWith(t, progress, func(batch []muster.Command) error {
+		_, err := c.Apply(ctx, batch...)
+		return err
+	})
+}
+
+// FillTree is Fill with no server before the tree.
+func FillTree(ctx context.Context, tree *namespace.Tree, caller muster.Identity, t Table, progress func(done int)) error {
+	return fillWith(t, progress, func(batch []muster.Command) error {
+		_, err := tree.Apply(ctx, namespace.Request{Caller: caller, Commands: batch})
+		return err
+	})
+}
+
+func fillWith(t Table, progress func(done int), apply func([]muster.Command) error) error {
 	var batch []muster.Command
-	size, partitions := 0, 0
+	size, done := 0, 0
 	flush := func() error {
-		if _, err := c.Apply(ctx, batch...); err != nil {
+		if err := apply(batch); err != nil {
 			return fmt.Errorf("fill %s: %w", t.Root, err)
 		}
+		done += len(batch)
 		batch, size = batch[:0], 0
 		if progress != nil {
-			progress(partitions)
+			progress(done)
 		}
 		return nil
 	}
@@ -37,9 +54,6 @@ func Fill(ctx context.Context, c *client.Client, t Table, progress func(partitio
 			if err := flush(); err != nil {
 				return err
 			}
-		}
-		if cmd.Verb() == (muster.Mkdir{}).Verb() {
-			partitions++
 		}
 		batch, size = append(batch, cmd), size+bytes
 	}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"testing"
@@ -12,138 +11,80 @@ import (
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/listing"
-	"github.com/muster-fs/muster/listing/rows"
 	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/server"
 )
 
-// shapes are the tables that listings are measured on. Root tells them apart.
-func shapes(tb testing.TB) []Table {
-	all := []Table{
-		{Root: "/t30000x1", Partitions: 30_000, Files: 1},
-		{Root: "/t1000x30", Partitions: 1_000, Files: 30},
-		{Root: "/t1x30000", Partitions: 1, Files: 30_000},
-	}
+// benchmarked are the shapes of the benchmarks.
+func benchmarked() []Shape {
+	all := Shapes()
 	if testing.Short() {
 		for i := range all {
 			all[i].Partitions = min(all[i].Partitions, 300)
-			all[i].Files = min(all[i].Files, 300)
+			all[i].Entries = min(all[i].Entries, 300)
 		}
 	}
 	return all
 }
 
 // BenchmarkList measures every arm over a real loopback connection, server and client
-// in one process: allocations are those of both sides.
+// in one process: allocations are those of both. muster bench listing has them apart.
 //
 //	go test -run '^$' -bench List/ -benchtime 3x -count 5 ./bench
 func BenchmarkList(b *testing.B) {
-	ctx := b.Context()
 	c := startServer(b)
-	for _, table := range shapes(b) {
-		fill(b, c, table)
-		paths := slices.Collect(table.Paths())
-		expected := seen(b, c, paths, Iterator)
-		for _, arm := range Arms() {
-			b.Run(fmt.Sprintf("place=loopback/shape=%v/arm=%s", table, arm.Name), func(b *testing.B) {
-				if got := seen(b, c, paths, arm.List); !got.Equal(&expected) {
-					b.Fatalf("%d rows that differ from the iterator's %d", got.Rows, expected.Rows)
-				}
-				measure(b, expected.Rows, func() {
-					if err := arm.List(ctx, c, paths, func(*client.Batch) {}); err != nil {
-						b.Fatal(err)
-					}
-				})
-			})
-		}
-	}
+	benchmarkArms(b, Place{Name: loopback}, func(t Table) error {
+		return Fill(b.Context(), c, t, nil)
+	}, func(s Shape) source { return wire{c, s.columns()} })
 }
 
 // BenchmarkListInProcess measures the listing alone, with no wire and no client: the
 // setting of HDFS-13616's own figure. Frames are made, but not decoded.
 func BenchmarkListInProcess(b *testing.B) {
 	tree, lister := openTree(b)
-	root := muster.Identity{User: "root", Groups: []string{muster.Supergroup}}
-	options := listing.Options{Columns: rows.DefaultColumns}
-	pages := func(n int) func([]string, func(*listing.Message)) error {
-		return func(paths []string, each func(*listing.Message)) error {
-			o := options
-			o.Limit = n
-			for chunk := range slices.Chunk(paths, max(1, n)) {
-				for cursor, done := []byte(nil), false; !done; {
-					err := lister.Page(b.Context(), &root, chunk, o, cursor, func(m *listing.Message) error {
-						each(m)
-						cursor, done = append(cursor[:0], m.Cursor...), m.Done
-						return nil
-					})
-					if err != nil {
-						return err
-					}
-				}
+	benchmarkArms(b, Place{Name: inProcess}, func(t Table) error {
+		return FillTree(b.Context(), tree, admin(), t, nil)
+	}, func(s Shape) source { return direct{lister, admin(), s.columns()} })
+}
+
+func benchmarkArms(b *testing.B, place Place, fill func(Table) error, at func(Shape) source) {
+	filled := map[string]bool{}
+	for _, shape := range benchmarked() {
+		table := shape.table(tableRoot)
+		if !filled[table.Root] {
+			if err := fill(table); err != nil {
+				b.Fatal(err)
 			}
-			return nil
+			filled[table.Root] = true
 		}
-	}
-	arms := []struct {
-		name string
-		list func([]string, func(*listing.Message)) error
-	}{
-		{"iterator", func(paths []string, each func(*listing.Message)) error {
-			for i := range paths {
-				if err := pages(0)(paths[i:i+1], each); err != nil {
+		from, paths := at(shape), slices.Collect(table.Paths())
+		expected := seen(b, from, paths, iterator(1))
+		for _, arm := range Arms() {
+			if !shape.suits(arm) {
+				continue
+			}
+			b.Run(fmt.Sprintf("place=%v/shape=%v/arm=%v", place, shape, arm), func(b *testing.B) {
+				if got := seen(b, from, paths, arm); got != expected {
+					b.Fatalf("%d rows that differ from the iterator's %d", got.rows, expected.rows)
+				}
+				measure(b, expected.rows, func() error {
+					_, err := arm.list(b.Context(), from, paths, func(p part) { p.read() })
 					return err
-				}
-			}
-			return nil
-		}},
-		{"pages-100", pages(100)},
-		{"stream", func(paths []string, each func(*listing.Message)) error {
-			chunks := slices.Collect(slices.Chunk(paths, 500))
-			next := func(context.Context) ([]string, error) {
-				if len(chunks) == 0 {
-					return nil, io.EOF
-				}
-				chunk := chunks[0]
-				chunks = chunks[1:]
-				return chunk, nil
-			}
-			return lister.Stream(b.Context(), &root, options, nil, next, func(m *listing.Message) error {
-				each(m)
-				return nil
-			})
-		}},
-	}
-	for _, table := range shapes(b) {
-		load(b, tree, table, root)
-		paths := slices.Collect(table.Paths())
-		for _, arm := range arms {
-			b.Run(fmt.Sprintf("place=in-process/shape=%v/arm=%s", table, arm.name), func(b *testing.B) {
-				count, bytes := 0, 0
-				err := arm.list(paths, func(m *listing.Message) {
-					bytes += len(m.Frame)
-					count += rowsOf(b, m)
 				})
-				if err != nil || count != table.Partitions*table.Files {
-					b.Fatalf("%d rows, %v", count, err)
-				}
-				measure(b, count, func() {
-					if err := arm.list(paths, func(*listing.Message) {}); err != nil {
-						b.Fatal(err)
-					}
-				})
-				b.ReportMetric(float64(bytes)/float64(count), "frameB/row")
 			})
 		}
 	}
 }
 
 // measure runs list and reports its figures by row.
-func measure(b *testing.B, rows int, list func()) {
+func measure(b *testing.B, rows int, list func() error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := time.Now()
 	for b.Loop() {
-		list()
+		if err := list(); err != nil {
+			b.Fatal(err)
+		}
 	}
 	elapsed := time.Since(start)
 	runtime.ReadMemStats(&after)
@@ -156,29 +97,17 @@ func measure(b *testing.B, rows int, list func()) {
 }
 
 // seen returns what an arm sees.
-func seen(tb testing.TB, c *client.Client, paths []string, list ListFunc) Digest {
-	var d Digest
-	var failed error
-	err := list(tb.Context(), c, paths, func(batch *client.Batch) {
-		if err := d.Add(batch); err != nil && failed == nil {
-			failed = err
-		}
-	})
-	if err != nil || failed != nil {
-		tb.Fatal(err, failed)
+func seen(tb testing.TB, from source, paths []string, a Arm) digest {
+	var c census
+	if _, err := a.list(tb.Context(), from, paths, c.take); err != nil || c.err != nil {
+		tb.Fatal(err, c.err)
 	}
-	return d
+	return c.digest
 }
 
-func rowsOf(b *testing.B, m *listing.Message) int {
-	if len(m.Frame) == 0 {
-		return 0
-	}
-	batch, err := rows.Decode(slices.Clone(m.Frame), rows.DefaultColumns)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return batch.Len()
+// admin is a superuser.
+func admin() muster.Identity {
+	return muster.Identity{User: "root", Groups: []string{muster.Supergroup}}
 }
 
 func startServer(tb testing.TB) *client.Client {
@@ -216,13 +145,4 @@ func openTree(tb testing.TB) (*namespace.Tree, *listing.Lister) {
 		tb.Fatal(err)
 	}
 	return tree, lister
-}
-
-// load fills a tree with no server before it.
-func load(tb testing.TB, tree *namespace.Tree, table Table, who muster.Identity) {
-	for chunk := range slices.Chunk(slices.Collect(table.Commands()), batchCommands) {
-		if _, err := tree.Apply(context.Background(), namespace.Request{Caller: who, Commands: chunk}); err != nil {
-			tb.Fatal(err)
-		}
-	}
 }

@@ -9,16 +9,22 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// Table is the shape of a partitioned table as a query engine keeps it: Partitions
+// Table is the form of a partitioned table as a query engine keeps it: Partitions
 // directories, day by day and hour by hour, with Files data files in each.
 type Table struct {
-	Root       string // absolute path of the table
-	Partitions int
-	Files      int // in each partition
+	Root        string // absolute path of the table
+	Partitions  int
+	Files       int    // in each partition
+	Directories int    // in each partition, a further level of partitions
+	Owner       string // of all entries; "": who makes them. Another one is a superuser's to give
+	Group       string // "": that of the directory above
 }
 
-// String returns the shape as benchmarks are named, such as 30000x1.
+// String returns the form as benchmarks are named, such as 30000x1.
 func (t Table) String() string { return fmt.Sprintf("%dx%d", t.Partitions, t.Files) }
+
+// Entries is how many commands make the table: one for each partition and what is in it.
+func (t Table) Entries() int { return t.Partitions * (1 + t.Files + t.Directories) }
 
 const blockSize = 128 << 20 // bytes
 
@@ -50,8 +56,13 @@ func (t Table) Commands() iter.Seq[muster.Command] {
 	return func(yield func(muster.Command) bool) {
 		for i := range t.Partitions {
 			dir := t.Partition(i)
-			if !yield(muster.Mkdir{Path: dir, Mode: 0o755, Parents: true}) {
+			if !yield(t.directory(dir, i)) {
 				return
+			}
+			for d := range t.Directories {
+				if !yield(t.directory(fmt.Sprintf("%s/customer=%08d", dir, d), i)) {
+					return
+				}
 			}
 			for f := range t.Files {
 				if !yield(t.file(dir, i, f, random)) {
@@ -60,6 +71,11 @@ func (t Table) Commands() iter.Seq[muster.Command] {
 			}
 		}
 	}
+}
+
+func (t Table) directory(path string, partition int) muster.Command {
+	written := hour(partition + 1).UnixMilli()
+	return muster.Mkdir{Path: path, Mode: 0o755, Parents: true, Owner: t.Owner, Group: t.Group, MTime: &written}
 }
 
 // file is a data file as engines write them: one block, named by task and writer.
@@ -72,6 +88,7 @@ func (t Table) file(dir string, partition, file int, random *rand.Rand) muster.C
 		Mode:   0o644,
 		Length: length, Replication: muster.Replicated(3), BlockSize: blockSize,
 		Blocks: []muster.Block{{Container: 1 + id/4096, LocalID: id, Length: length}},
-		MTime:  &written, ATime: &written,
+		Owner:  t.Owner, Group: t.Group,
+		MTime: &written, ATime: &written,
 	}
 }

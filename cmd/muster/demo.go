@@ -99,7 +99,7 @@ func (a *app) startDemo(ctx context.Context, dir string) (*server.Server, *clien
 }
 
 func (a *app) fillDemo(ctx context.Context, c *client.Client, table bench.Table) error {
-	bar := a.startBar(ctx, "filling the table", table.Partitions)
+	bar := a.startBar(ctx, "filling the table", table.Entries())
 	defer bar.stop()
 	return bench.Fill(ctx, c, table, bar.set)
 }

@@ -86,6 +86,7 @@ Paths are absolute; what is given without a leading slash is taken from the root
 
 	a.addGroup(root, "The server", nil,
 		newDemoCommand(a),
+		newBenchCommand(a),
 		newUpCommand(a),
 		newStatusCommand(a),
 		newFsckCommand(a),

@@ -21,6 +21,7 @@ import (
 )
 
 func newUpCommand(a *app) *cobra.Command {
+	var parent parentFlags
 	cmd := &cobra.Command{
 		Use:   "up --data DIR",
 		Short: "Start a server",
@@ -28,9 +29,10 @@ func newUpCommand(a *app) *cobra.Command {
 output says that it is ready, and where; the log goes to standard error. An interrupt or
 SIGTERM stops it: calls in progress are finished first. A second one kills it.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return parent.run(cmd.Context(), a.stdin, a.up) },
 	}
 	serverFlags(cmd.Flags())
+	parent.add(cmd.Flags())
 	return cmd
 }
 

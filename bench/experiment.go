@@ -1,0 +1,344 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime/pprof"
+	"slices"
+	"time"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/namespace"
+)
+
+// Experiment holds the arms of batched listing against each other, in every shape and
+// place. It runs on a server of its own, or on a running one if Server is set.
+type Experiment struct {
+	Shapes []Shape
+	Places []Place
+	Arms   []Arm
+
+	// Rounds is how often each arm lists; the arms take turns.
+	Rounds int
+	// RoundTime bounds about how long an arm lists in a round: one that would take
+	// longer lists only the first of the directories. Results say how many.
+	RoundTime time.Duration
+
+	// Dir is an empty folder for the store of a server of the experiment's own. Serve
+	// starts that in a process of its own, when the tree is filled; in-process listings
+	// need none.
+	Dir   string
+	Serve func(ctx context.Context, dir string) (*Process, error)
+	// Delay starts a Proxy in a process of its own, so that its work is not taken for
+	// the client's.
+	Delay func(ctx context.Context, target string, roundTrip time.Duration) (*Process, error)
+
+	// Server is the address of a running server, which is called as Client says. The
+	// tables are made below Root there, which must not exist, and removed afterwards.
+	Server string
+	Root   string
+	Client client.Options
+
+	// Profile takes a CPU profile of this process while it lists; nil: none is made.
+	Profile io.Writer
+	// Report takes the results of one shape in one place.
+	Report func([]Result) error
+	// Progress begins to show a step of so many parts; nil: nothing is shown.
+	Progress func(title string, parts int) (set func(done int), stop func())
+
+	expected map[Shape]prefixes // of the shapes listed so far
+}
+
+// Process is a process that an experiment uses and that it ends, once.
+type Process struct {
+	Addr string       // where it listens
+	Stop func() error // lets it finish its work
+	Kill func() error // as a crash would; nil where nobody needs that
+}
+
+// The entries of a table on a server of our own belong to a job's user, who also lists
+// them: a superuser's listing would skip the checks of permissions.
+const (
+	tableOwner = "etl"
+	tableGroup = "analytics"
+	tableRoot  = "/bench"
+)
+
+// Validate names the first thing that cannot be run.
+func (e *Experiment) Validate() error {
+	switch {
+	case e.Rounds < 1:
+		return fmt.Errorf("%d rounds; at least 1", e.Rounds)
+	case e.RoundTime < time.Millisecond:
+		return fmt.Errorf("rounds of %v; at least 1ms", e.RoundTime)
+	case len(e.Shapes) == 0 || len(e.Places) == 0 || len(e.Arms) == 0:
+		return errors.New("no shape, no place or no arm")
+	}
+	for _, p := range e.Places {
+		if own := e.Server == ""; own != (p.Name != running) {
+			if own {
+				return fmt.Errorf("place %v: no running server is named", p)
+			}
+			return fmt.Errorf("place %v: on a running server the places are server, server+1ms and so on", p)
+		}
+	}
+	return nil
+}
+
+// Run fills the tables and lists them in all places. It ends when ctx does, and leaves
+// nothing behind but what is in Dir.
+func (e *Experiment) Run(ctx context.Context) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	e.expected = map[Shape]prefixes{}
+	defer pprof.StopCPUProfile()
+	if e.Server != "" {
+		return e.runOnServer(ctx)
+	}
+	if err := e.runInProcess(ctx); err != nil || !e.has(loopback) {
+		return err
+	}
+	s, err := e.Serve(ctx, e.Dir)
+	if err != nil {
+		return err
+	}
+	e.Client = client.Options{User: tableOwner, Groups: []string{tableGroup}}
+	return errors.Join(e.listOver(ctx, loopback, s.Addr, tableRoot), s.Stop())
+}
+
+// has says whether one of the places is of this name.
+func (e *Experiment) has(name string) bool {
+	return slices.ContainsFunc(e.Places, func(p Place) bool { return p.Name == name })
+}
+
+// runInProcess fills the tables of a store of our own, and lists them if that is asked for.
+func (e *Experiment) runInProcess(ctx context.Context) (err error) {
+	tree, err := namespace.Open(e.Dir, namespace.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	admin := muster.Identity{User: "root", Groups: []string{muster.Supergroup}}
+	for _, t := range e.tables(tableRoot) {
+		t.Owner, t.Group = tableOwner, tableGroup
+		set, stop := e.progress("filling "+t.Root, t.Entries())
+		err := FillTree(ctx, tree, admin, t, set)
+		if stop(); err != nil {
+			return err
+		}
+	}
+	if err := e.startProfile(); err != nil || !e.has(inProcess) {
+		return err
+	}
+	lister, err := listing.New(tree, listing.Config{Key: make([]byte, 32)})
+	if err != nil {
+		return err
+	}
+	for _, s := range e.Shapes {
+		d := direct{lister, muster.Identity{User: tableOwner, Groups: []string{tableGroup}}, s.columns()}
+		if err := e.compare(ctx, tableRoot, cell{shape: s, place: Place{Name: inProcess}, timed: d, checked: d}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tables are those that the shapes need.
+func (e *Experiment) tables(root string) []Table {
+	var all []Table
+	for _, s := range e.Shapes {
+		if t := s.table(root); !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (e *Experiment) startProfile() error {
+	if e.Profile == nil {
+		return nil
+	}
+	return pprof.StartCPUProfile(e.Profile)
+}
+
+func (e *Experiment) progress(title string, parts int) (set func(int), stop func()) {
+	if e.Progress == nil {
+		return func(int) {}, func() {}
+	}
+	return e.Progress(title, parts)
+}
+
+// removal is how long the removal of the tables from a running server may take.
+const removal = time.Minute
+
+// runOnServer fills the tables on a running server, lists them there and removes them.
+func (e *Experiment) runOnServer(ctx context.Context) (err error) {
+	c, err := client.Dial(ctx, e.Server, e.Client)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	caps, err := c.Capabilities(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.Mkdir(ctx, e.Root, 0o755)
+	if errors.Is(err, muster.ErrExists) {
+		return fmt.Errorf("%w; it would be removed in the end, so name a folder that does not exist", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removal)
+		defer cancel()
+		err = errors.Join(err, c.RemoveAll(ctx, e.Root))
+	}()
+	for _, t := range e.tables(e.Root) {
+		if caps.Superuser {
+			t.Owner, t.Group = tableOwner, tableGroup
+		}
+		set, stop := e.progress("filling "+t.Root, t.Entries())
+		err := Fill(ctx, c, t, set)
+		if stop(); err != nil {
+			return err
+		}
+	}
+	if err := e.startProfile(); err != nil {
+		return err
+	}
+	return e.listOver(ctx, running, e.Server, e.Root)
+}
+
+// listOver lists in the places of a name, whose server is at addr.
+func (e *Experiment) listOver(ctx context.Context, name, addr, root string) error {
+	for _, p := range e.Places {
+		if p.Name != name {
+			continue
+		}
+		if err := e.listAt(ctx, p, addr, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listAt lists all shapes in a place. The timed rounds go to the server, or through a
+// proxy in a process of its own; what is not timed, through one here that counts bytes.
+func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (err error) {
+	near := addr
+	if p.Added > 0 {
+		proxy, err := e.Delay(ctx, addr, p.Added)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, proxy.Stop()) }()
+		near = proxy.Addr
+	}
+	counted, err := e.count(ctx, p, addr)
+	if err != nil {
+		return err
+	}
+	defer counted.stop()
+	timed, err := client.Dial(ctx, near, e.Client)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, timed.Close()) }()
+	for _, s := range e.Shapes {
+		err := e.compare(ctx, root, cell{
+			shape: s, place: p,
+			timed: wire{timed, s.columns()}, checked: wire{counted.client, s.columns()}, carried: counted.proxy.Carried,
+			server: func(ctx context.Context) (usage, error) { return serverUsage(ctx, timed) },
+			empty:  func(ctx context.Context) error { _, err := timed.Capabilities(ctx); return err },
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted is a client whose bytes are counted.
+type counted struct {
+	client *client.Client
+	proxy  *Proxy
+	stop   func()
+}
+
+func (e *Experiment) count(ctx context.Context, p Place, addr string) (*counted, error) {
+	var lc net.ListenConfig
+	lis, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	serving, cancel := context.WithCancel(ctx)
+	c := &counted{proxy: &Proxy{Target: addr, RoundTrip: p.Added}}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = c.proxy.Serve(serving, lis) // then the client fails, and says so
+	}()
+	c.stop = func() {
+		if c.client != nil {
+			_ = c.client.Close()
+		}
+		cancel()
+		<-served
+	}
+	if c.client, err = client.Dial(ctx, lis.Addr().String(), e.Client); err != nil {
+		c.stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// compare runs a cell and reports it.
+func (e *Experiment) compare(ctx context.Context, root string, c cell) error {
+	c.paths = slices.Collect(c.shape.table(root).Paths())
+	c.roundTime = e.RoundTime
+	if err := e.expect(ctx, &c); err != nil {
+		return err
+	}
+	arms := slices.DeleteFunc(slices.Clone(e.Arms), func(a Arm) bool { return !c.shape.suits(a) })
+	if len(arms) == 0 {
+		return nil
+	}
+	set, stop := e.progress(fmt.Sprintf("%v, %v", c.shape, c.place), e.Rounds)
+	results, err := c.run(ctx, arms, e.Rounds, set)
+	if stop(); err != nil {
+		return err
+	}
+	return e.Report(results)
+}
+
+// expect notes what the arms must see, which is the same in all places.
+func (e *Experiment) expect(ctx context.Context, c *cell) error {
+	if known, ok := e.expected[c.shape]; ok {
+		c.expected = known
+		return nil
+	}
+	var h hasher
+	var failed error
+	each, at := make([]digest, len(c.paths)), 0
+	_, err := stream(ctx, c.checked, c.paths, func(p part) {
+		if err := h.addTo(each, c.paths, &at, p); err != nil && failed == nil {
+			failed = err
+		}
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	c.expected = sums(each)
+	if n := c.expected[len(each)].rows; n != c.shape.Statuses() {
+		return fmt.Errorf("%v: %d rows were listed of a table of %d", c.shape, n, c.shape.Statuses())
+	}
+	e.expected[c.shape] = c.expected
+	return nil
+}

@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/listing/rows"
+)
+
+// source is where arms list: a server, or the listing itself in this process. It is safe
+// for concurrent use.
+type source interface {
+	// page lists one page, hands it to each, and returns the cursor of the next one;
+	// empty: it was the last.
+	page(ctx context.Context, paths []string, cursor []byte, limit int, each func(part)) ([]byte, error)
+	stream(ctx context.Context, paths []string, each func(part)) error
+}
+
+// wire lists through a client.
+type wire struct {
+	client  *client.Client
+	columns rows.Columns
+}
+
+func (w wire) page(ctx context.Context, paths []string, cursor []byte, limit int, each func(part)) ([]byte, error) {
+	b, err := w.client.Page(ctx, paths, cursor, client.ListOptions{Limit: limit, Columns: w.columns})
+	if err != nil {
+		return nil, err
+	}
+	each(part{batch: b})
+	return b.Cursor, nil
+}
+
+func (w wire) stream(ctx context.Context, paths []string, each func(part)) error {
+	for b, err := range w.client.List(ctx, slices.Values(paths), client.ListOptions{Columns: w.columns}) {
+		if err != nil {
+			return err
+		}
+		each(part{batch: b})
+	}
+	return nil
+}
+
+// direct lists with no wire and no client: the setting of HDFS-13616's own figure. Rows
+// are made into Arrow frames, and nobody decodes them.
+type direct struct {
+	lister  *listing.Lister
+	caller  muster.Identity
+	columns rows.Columns
+}
+
+// chunkPaths is how many paths a stream is given at once.
+const chunkPaths = 500
+
+func (d direct) page(ctx context.Context, paths []string, cursor []byte, limit int, each func(part)) (next []byte, err error) {
+	err = d.lister.Page(ctx, &d.caller, paths, listing.Options{Limit: limit, Columns: d.columns}, cursor, func(m *listing.Message) error {
+		next = slices.Clone(m.Cursor)
+		each(part{message: m, paths: paths, columns: d.columns})
+		return nil
+	})
+	return next, err
+}
+
+func (d direct) stream(ctx context.Context, paths []string, each func(part)) error {
+	rest := paths
+	next := func(context.Context) ([]string, error) {
+		if len(rest) == 0 {
+			return nil, io.EOF
+		}
+		chunk := slices.Clone(rest[:min(chunkPaths, len(rest))]) // Stream keeps it
+		rest = rest[len(chunk):]
+		return chunk, nil
+	}
+	return d.lister.Stream(ctx, &d.caller, listing.Options{Columns: d.columns}, nil, next, func(m *listing.Message) error {
+		each(part{message: m, paths: paths, columns: d.columns})
+		return nil
+	})
+}
+
+// part is one message of an answer. One of the two fields is set.
+type part struct {
+	batch   *client.Batch
+	message *listing.Message // valid until each returns
+	paths   []string         // of the message's call
+	columns rows.Columns     // of the message's rows
+}
+
+// rows is how many rows came. Those of a message are counted when their path ends.
+func (p part) rows() int {
+	if p.batch != nil {
+		return p.batch.Len()
+	}
+	n := uint64(0)
+	for i := range p.message.Outcomes {
+		n += p.message.Outcomes[i].Rows
+	}
+	return int(n)
+}
+
+// hasRows says whether any row came.
+func (p part) hasRows() bool {
+	if p.batch != nil {
+		return p.batch.Len() > 0
+	}
+	return len(p.message.Frame) > 0
+}
+
+// read reads what a planner reads of each row, if the rows are decoded.
+func (p part) read() (sum int64) {
+	if p.batch == nil {
+		return 0
+	}
+	for i := range p.batch.Len() {
+		sum += p.batch.Length(i) + int64(len(p.batch.Name(i)))
+	}
+	return sum
+}
+
+// decoded returns the rows, the path of each row, and the first failure of a path: an
+// experiment lists nothing that may fail.
+func (p part) decoded() (b *rows.Batch, given func(int) string, err error) {
+	if p.batch != nil {
+		for _, o := range p.batch.Outcomes {
+			if err := o.Err(); err != nil {
+				return nil, nil, err
+			}
+		}
+		return p.batch.Batch, p.batch.Given, nil
+	}
+	for _, o := range p.message.Outcomes {
+		if o.Code != muster.OK {
+			return nil, nil, &muster.CommandError{Verb: "list", Path: p.paths[o.Index], Err: o.Code}
+		}
+	}
+	if len(p.message.Frame) > 0 {
+		b, err = rows.Decode(slices.Clone(p.message.Frame), p.columns.Normal())
+	}
+	return b, func(i int) string { return p.paths[b.PathIndex(i)] }, err
+}

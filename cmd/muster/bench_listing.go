@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fs/muster/bench"
+	"github.com/muster-fs/muster/client"
+)
+
+// listingFlags are what muster bench listing is told.
+type listingFlags struct {
+	output  outputFlags
+	shapes  []string
+	places  []string
+	arms    []string
+	rounds  int
+	time    time.Duration
+	quick   bool
+	root    string
+	plot    string
+	profile string
+}
+
+func newBenchListingCommand(a *app) *cobra.Command {
+	var f listingFlags
+	cmd := &cobra.Command{
+		Use:   "listing",
+		Short: "Hold batched listing against one call a directory",
+		Long: `List tables of partition directories by several arms that take turns, and compare what they
+cost and whether they saw the same rows. A table is made on a server in a temporary folder
+and a process of its own; nothing is left behind.
+
+Arms are iterator (one directory a call), iterator-16 and iterator-64 (the same from as many
+goroutines), pages-100 and pages-1000 (as many directories a call and entries a page, as
+in HDFS-13616), and stream (all in one call). Places are in-process (no wire and no client),
+loopback, and loopback+1ms and the like: through a proxy that adds to the round trip.
+Shapes are DIRECTORIESxFILES, 1x30000d (one directory of directories), and 1x30000d-nomtime
+(without their times). An arm that would take longer for a round than --round-time lists only
+the first of the directories; the column "statuses" says how many rows a round had.
+
+With --server the tables are made on that server, below --root, and removed afterwards;
+places are then server, server+1ms and the like.
+
+Figures are medians of the rounds. Ratios hold within one run, on an idle machine.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			e, err := a.experiment(&f, cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			return a.benchListing(cmd.Context(), &f, e)
+		},
+	}
+	flags := cmd.Flags()
+	f.output.addOutput(flags, formatText, formatJSON)
+	flags.StringSliceVar(&f.shapes, "shape", nil, "only these `SHAPES`, such as 30000x1")
+	flags.StringSliceVar(&f.places, "place", nil, "only these `PLACES`, such as loopback+1ms")
+	flags.StringSliceVar(&f.arms, "arm", nil, "only these `ARMS`, such as stream")
+	flags.IntVar(&f.rounds, "rounds", 5, "`NUMBER` of rounds")
+	flags.DurationVar(&f.time, "round-time", 5*time.Second, "`TIME` that an arm's round may take")
+	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: fewer shapes and places, rounds of 80ms")
+	flags.StringVar(&f.root, "root", "/bench", "with --server: `FOLDER` of the tables; it must not exist, and is removed afterwards")
+	flags.StringVar(&f.plot, "plot", "", "draw the results into this `FILE`.svg")
+	flags.StringVar(&f.profile, "profile", "", "write CPU profiles into this `DIR`: client.pprof, and server.pprof of our own server")
+	return cmd
+}
+
+// The choices of --quick.
+const quickRound = 80 * time.Millisecond
+
+var (
+	quickShapes = []string{"30000x1", "1000x30", "1x30000", "1x30000d"}
+	quickPlaces = []string{"in-process", "loopback", "loopback+1ms"}
+)
+
+// experiment returns the experiment that the flags ask for.
+func (a *app) experiment(f *listingFlags, changed func(flag string) bool) (*bench.Experiment, error) {
+	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Shapes: bench.Shapes(), Arms: bench.Arms()}
+	if changed("server") {
+		c := a.config.Client
+		e.Server, e.Root, e.Client = c.Server, resolve(f.root), client.Options{User: c.User, Groups: c.Groups, Connections: c.Connections}
+	}
+	e.Places = bench.Places(e.Server == "")
+	if f.quick {
+		if !changed("round-time") {
+			e.RoundTime = quickRound
+		}
+		if !changed("shape") {
+			f.shapes = quickShapes
+		}
+		if !changed("place") && e.Server == "" {
+			f.places = quickPlaces
+		}
+	}
+	var err error
+	if len(f.shapes) > 0 {
+		if e.Shapes, err = parseAll(f.shapes, bench.ParseShape); err != nil {
+			return nil, usagef("%v", err)
+		}
+	}
+	if len(f.places) > 0 {
+		if e.Places, err = parseAll(f.places, bench.ParsePlace); err != nil {
+			return nil, usagef("%v", err)
+		}
+	}
+	if len(f.arms) > 0 {
+		if e.Arms, err = parseAll(f.arms, armNamed); err != nil {
+			return nil, usagef("%v", err)
+		}
+	}
+	if err := e.Validate(); err != nil {
+		return nil, usagef("%v", err)
+	}
+	if f.plot != "" && filepath.Ext(f.plot) != ".svg" {
+		return nil, usagef("--plot %s: its name must end in .svg", f.plot)
+	}
+	return e, nil
+}
+
+func parseAll[T any](texts []string, parse func(string) (T, error)) ([]T, error) {
+	all := make([]T, len(texts))
+	for i, text := range texts {
+		var err error
+		if all[i], err = parse(text); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func armNamed(name string) (bench.Arm, error) {
+	var names []string
+	for _, arm := range bench.Arms() {
+		if arm.String() == name {
+			return arm, nil
+		}
+		names = append(names, arm.String())
+	}
+	return bench.Arm{}, fmt.Errorf("arm %q: use %s", name, strings.Join(names, ", "))
+}
+
+// benchListing runs the experiment and prints, draws and judges its results.
+func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experiment) (err error) {
+	if e.Dir, err = os.MkdirTemp("", "muster-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(e.Dir)) }()
+	serverArgs := []string{"up", "--listen", "127.0.0.1:0", "--log-level", "warn"}
+	if f.profile != "" {
+		profile, err := createIn(f.profile, "client.pprof")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, profile.Close()) }()
+		e.Profile = profile
+		serverArgs = append(serverArgs, "--cpu-profile", filepath.Join(f.profile, "server.pprof"))
+	}
+	e.Serve = func(ctx context.Context, dir string) (*bench.Process, error) {
+		return a.startChild(ctx, append(serverArgs, "--data", dir)...)
+	}
+	e.Delay = func(ctx context.Context, target string, roundTrip time.Duration) (*bench.Process, error) {
+		return a.startChild(ctx, "bench", "delay", "--to", target, "--round-trip", roundTrip.String())
+	}
+	e.Progress = func(title string, parts int) (func(int), func()) {
+		bar := a.startBar(ctx, title, parts)
+		return bar.set, bar.stop
+	}
+	var all []bench.Result
+	e.Report = func(results []bench.Result) error {
+		all = append(all, results...)
+		return a.printListing(results, f.output.format == formatJSON)
+	}
+	if f.output.format != formatJSON {
+		fmt.Fprintf(a.stdout, "%d shapes, %d places, %d arms, %d rounds: about %v.\n",
+			len(e.Shapes), len(e.Places), len(e.Arms), e.Rounds, e.Estimate().Round(time.Second))
+	}
+	if err := e.Run(ctx); err != nil {
+		return err
+	}
+	if f.plot != "" {
+		if err := drawListing(f.plot, all); err != nil {
+			return err
+		}
+	}
+	return judge(all)
+}
+
+// createIn creates a file in a folder, which is made if it is missing.
+func createIn(dir, name string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	return os.Create(filepath.Join(dir, name))
+}
+
+func drawListing(file string, results []bench.Result) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(bench.Draw(f, results), f.Close())
+}
+
+// judge fails if any arm saw other rows than it had to.
+func judge(results []bench.Result) error {
+	var errs []error
+	for _, r := range results {
+		if !r.RowsEqual {
+			errs = append(errs, fmt.Errorf("%s, %s: %s from %d goroutines saw other rows than there are", r.Shape, r.Place, r.Arm, r.Goroutines))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) printListing(results []bench.Result, asJSON bool) error {
+	if !asJSON {
+		return a.printListingTable(results)
+	}
+	out := json.NewEncoder(a.stdout)
+	for i := range results {
+		if err := out.Encode(&results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
