@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/metrics"
 	"strings"
 
 	"github.com/muster-fs/muster"
@@ -15,11 +14,12 @@ import (
 
 // Status says how the server is.
 func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, error) {
-	tree, calls := h.tree.Stats(), h.rpc.Stats()
+	tree, calls, process := h.tree.Stats(), h.rpc.Stats(), processNow()
 	return &pb.StatusReply{
 		Version: h.version, Started: h.started.UnixMilli(),
 		Txid: tree.Txid, Inodes: tree.Inodes, Reclaiming: tree.Reclaiming, Requests: tree.Requests, StoreBytes: tree.StoreBytes,
 		Counters: []*pb.Counter{
+			counter("alloc_bytes", process.allocBytes),
 			counter("calls", calls.Calls),
 			counter("calls_active", calls.CallsActive),
 			counter("calls_failed", calls.Failed),
@@ -27,9 +27,12 @@ func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, 
 			counter("connections", calls.Connections),
 			counter("connections_accepted", calls.Accepted),
 			counter("connections_refused", calls.Refused),
+			counter("cpu_seconds", process.cpuSeconds),
 			counter("goroutines", runtime.NumGoroutine()),
-			counter("heap_bytes", heapBytes()),
+			counter("heap_bytes", process.heapBytes),
+			counter("mallocs", process.mallocs),
 			counter("panics", calls.Panics),
+			counter("resident_bytes", process.residentBytes),
 			counter("store_commits", tree.Commits),
 			counter("store_gets", tree.Gets),
 			counter("store_refusals", tree.Refusals),
@@ -40,15 +43,7 @@ func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, 
 	}, nil
 }
 
-// heapBytes is the size of the objects on the heap. Unlike runtime.ReadMemStats it does
-// not stop the world.
-func heapBytes() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
-
-func counter[T int | int64 | uint64](name string, value T) *pb.Counter {
+func counter[T int | int64 | uint64 | float64](name string, value T) *pb.Counter {
 	return &pb.Counter{Name: name, Value: float64(value)}
 }
 

@@ -155,6 +155,11 @@ func TestStatusCounts(t *testing.T) {
 	if n := in.counter(t, "calls_failed"); n != 1 {
 		t.Errorf("%v calls have failed, want 1", n)
 	}
+	for _, name := range []string{"alloc_bytes", "cpu_seconds", "heap_bytes", "mallocs", "resident_bytes"} {
+		if n := in.counter(t, name); n <= 0 {
+			t.Errorf("%s is %v", name, n)
+		}
+	}
 	names := func() (names []string) {
 		for _, c := range r.Counters {
 			names = append(names, c.Name)
