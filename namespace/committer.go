@@ -98,7 +98,9 @@ type committer struct {
 	tree    *Tree
 	queue   chan *call
 	stopped chan struct{} // closed when run returned
-	meta    meta          // as applied; run's own
+	meta    meta          // as applied; run's own, like what follows
+	last    *View         // published last; no reference
+	touched touched       // by the last group
 }
 
 // The bounds of a group.
@@ -229,7 +231,9 @@ func (c *committer) write(tx *txn) (err error) {
 		t.fs.trip(err)
 		return t.fs.failure()
 	}
+	c.touched.collect(tx)
 	v := t.newView(tx.meta)
+	v.root.Store(newRoot(tx, c.last))
 	if err := b.SyncWait(); err != nil {
 		t.fs.trip(err)
 	}
@@ -239,7 +243,8 @@ func (c *committer) write(tx *txn) (err error) {
 		return err
 	}
 	c.meta = tx.meta
-	t.publish(v)
+	t.publish(v, &c.touched)
+	c.last = v
 	t.janitor.wake(&tx.meta)
 	return storeError(b.Close())
 }

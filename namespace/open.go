@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/vfs"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/namespace/images"
 )
 
 // storeDir is the store's folder in the tree's.
@@ -58,7 +59,8 @@ func open(dir string, o Options) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{opts: o, lock: lock, stop: make(chan struct{}), trouble: make(chan struct{}, 1)}
-	t.readers.New = func() any { return new(Reader) }
+	t.loads.cache = images.New(images.Options{Bytes: o.ImageBytes})
+	t.readers.New = func() any { return newReader(t) }
 	t.fs = newFailStop(o.FS, t.tableDamaged)
 	if err := t.openStore(store, lock, exists); err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -240,7 +242,8 @@ func (t *Tree) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.committer = committer{tree: t, meta: t.committer.meta, queue: make(chan *call, queueLen), stopped: make(chan struct{})}
 	t.janitor = janitor{tree: t, woken: make(chan struct{}, 1), expiry: expiry{tree: t}}
-	t.publish(t.newView(t.committer.meta))
+	t.committer.last = t.newView(t.committer.meta)
+	t.publish(t.committer.last, &touched{})
 	t.janitor.wake(&t.committer.meta)
 	t.running.Go(t.committer.run)
 	t.running.Go(t.watch)

@@ -17,6 +17,10 @@ type Options struct {
 	FS vfs.FS
 	// CacheBytes is the size of the store's block cache; 0 is 256 MiB.
 	CacheBytes int64
+	// ImageBytes bounds the memory for images of hot directories; 0 is a quarter of the
+	// memory limit (GOMEMLIMIT, else that of the control group, else the machine's memory), at
+	// most 1.5 GiB. Less than 4 KiB keeps nothing.
+	ImageBytes int64
 	// MemTableBytes is the size of a table of new entries in memory; 0 is 16 MiB. Up to
 	// two of them are in the log, which opening reads after a crash.
 	MemTableBytes int64
@@ -60,6 +64,8 @@ func (o Options) Validate() error {
 	switch {
 	case o.CacheBytes < 0:
 		return fmt.Errorf("%w: cache of %d bytes; at least 0", muster.ErrInvalid, o.CacheBytes)
+	case o.ImageBytes < 0:
+		return fmt.Errorf("%w: images of %d bytes; at least 0", muster.ErrInvalid, o.ImageBytes)
 	case o.MemTableBytes != 0 && (o.MemTableBytes < minMemTableBytes || o.MemTableBytes > maxMemTableBytes):
 		return fmt.Errorf("%w: memtable of %d bytes; from %d to %d", muster.ErrInvalid, o.MemTableBytes, minMemTableBytes, maxMemTableBytes)
 	case o.RequestAge < 0:
@@ -82,6 +88,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.CacheBytes == 0 {
 		o.CacheBytes = defaultCacheBytes
+	}
+	if o.ImageBytes == 0 {
+		o.ImageBytes = defaultImageBytes()
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = defaultMemTableBytes

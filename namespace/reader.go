@@ -1,12 +1,10 @@
 package namespace
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/cockroachdb/pebble"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/namespace/images"
 )
 
 // Resolved is what a walk found at a path: all that later steps need, so that nothing is
@@ -17,6 +15,7 @@ type Resolved struct {
 	id     uint64
 	kind   muster.Kind
 	access uint8
+	held   held // what Load or Scan found out
 }
 
 // ID returns the inode id.
@@ -29,26 +28,32 @@ func (r *Resolved) Kind() muster.Kind { return r.kind }
 // Path returns the path that was resolved, as [muster.CleanPath] gives it.
 func (r *Resolved) Path() string { return r.path }
 
-// Head is what a directory's record says of it.
-type Head struct {
-	MTime     int64  // ms since the epoch, UTC
-	ChangedAt uint64 // txid of the last change to the children's rows
+// Reader reads many paths of one view for one caller. It is for one goroutine. It keeps the
+// walk of the path before, so that resolving the sibling of a path costs one look-up. What it
+// reads of directories comes from images in memory, or becomes images; the rest comes from the
+// view's snapshot, where one store iterator serves all scans.
+type Reader struct {
+	tree     *Tree
+	cache    *images.Cache
+	images   bool // the cache keeps something
+	view     *View
+	snap     snapshot
+	walk     walker
+	parents  [parents]parent
+	load     loading
+	children children
+	heads    *pebble.Iterator
+	blocks   bool // the scan wants block lists
+	err      error
+	list     []muster.Block
+	order    []int32
+	row      muster.Row
+	hits     uint64 // look-ups of images
+	misses   uint64
 }
 
-// Reader reads many paths of one view for one caller. It is for one goroutine. It keeps the
-// walk of the path before, so resolving the sibling of a path costs one point read; one
-// store iterator serves all its scans.
-type Reader struct {
-	view   *View
-	snap   snapshot
-	walk   walker
-	scan   scan
-	heads  *pebble.Iterator
-	blocks bool // the scan wants block lists
-	err    error
-	list   []muster.Block
-	order  []int32
-	row    muster.Row
+func newReader(t *Tree) *Reader {
+	return &Reader{tree: t, cache: t.loads.cache, images: t.loads.cache.Stats().Budget > 0}
 }
 
 // NewReader returns a reader that sees what the caller may see. Close it before the view is
@@ -57,37 +62,43 @@ type Reader struct {
 func (v *View) NewReader(caller *muster.Identity) *Reader {
 	r := v.tree.readers.Get().(*Reader)
 	r.view, r.snap.snap = v, v.snap
-	r.walk.init(&r.snap, principal{caller, v.tree.Superuser(caller)})
+	r.walk.init(r, principal{caller, v.tree.Superuser(caller)})
 	return r
 }
 
 // Close ends the reader and gives it back.
 func (r *Reader) Close() {
-	err := r.scan.close()
+	r.noteClosed(r.children.scan.close())
 	if r.heads != nil {
-		err = cmp.Or(err, r.heads.Close())
+		r.noteClosed(storeError(r.heads.Close()))
 		r.heads = nil
 	}
-	if err != nil {
-		r.view.tree.opts.Logger.Warn("closing a reader failed", "error", err)
+	r.noteClosed(r.load.close())
+	c := &r.tree.counters
+	c.gets.Add(r.snap.gets)
+	c.seeks.Add(r.snap.seeks + r.load.seeks)
+	if r.hits+r.misses > 0 {
+		r.cache.AddLookups(r.hits, r.misses)
 	}
-	r.view.tree.counters.gets.Add(r.snap.gets)
-	r.view.tree.counters.seeks.Add(r.snap.seeks)
-	t := r.view.tree
-	r.snap.gets, r.snap.seeks = 0, 0
-	r.walk.init(nil, principal{})
-	r.view, r.snap.snap, r.err, r.row = nil, nil, nil, muster.Row{}
-	t.readers.Put(r)
+	r.snap.gets, r.snap.seeks, r.load.seeks, r.hits, r.misses = 0, 0, 0, 0, 0
+	r.forget()
+	r.tree.readers.Put(r)
 }
 
-// Load finds or reads all directories among res at once, in one ordered pass over the store,
-// and notes in res what it found, so that Scan need not look for it. It skips what is no
-// directory and what the caller may not list; it is never needed, only faster.
-func (r *Reader) Load(res []Resolved) error { return nil }
+// forget lets go of all that is not the reader's own.
+func (r *Reader) forget() {
+	r.walk.init(nil, principal{})
+	r.walk.cur = muster.Row{}
+	r.view, r.snap.snap, r.err, r.row = nil, nil, nil, muster.Row{}
+	r.parents = [parents]parent{}
+	r.children.image = image{}
+}
 
-// ChangedAt returns the txid of the last change to the rows of a directory's children, if it
-// is known without reading the store; else see Heads.
-func (r *Reader) ChangedAt(res *Resolved) (txid uint64, known bool) { return 0, false }
+func (r *Reader) noteClosed(err error) {
+	if err != nil {
+		r.tree.opts.Logger.Warn("closing a store iterator failed", "error", err)
+	}
+}
 
 // Resolve walks a path as it came with a request, following a link in last place only if
 // asked to. It checks that the caller may execute every directory passed, also on the way
@@ -131,7 +142,13 @@ func (r *Reader) Row(res *Resolved, row *muster.Row, blocks bool) error {
 	return nil
 }
 
+// head gives one directory's head.
 func (r *Reader) head(id uint64) (Head, error) {
+	if r.images {
+		ids, heads := [1]uint64{id}, [1]Head{}
+		err := r.Heads(ids[:], heads[:])
+		return heads[0], err
+	}
 	var rec record
 	r.snap.key = appendIDKey(r.snap.key[:0], tagRecord, id)
 	v, err := r.snap.get(r.snap.key)
@@ -186,88 +203,6 @@ func (r *Reader) Scan(res *Resolved, after string, blocks bool) error {
 	return r.err
 }
 
-func (r *Reader) startScan(res *Resolved, after string) error {
-	if res.kind != muster.Directory {
-		return muster.ErrNotDirectory
-	}
-	if res.access&(mayRead|mayExecute) != mayRead|mayExecute {
-		if _, err := decodeRow(res.row, &r.row); err != nil {
-			return err
-		}
-		return r.walk.who.deny("read and execute", res.path, &r.row)
-	}
-	return r.scan.start(&r.snap, res.id, after)
-}
-
-// Next reads the next child, in the order of bytes of names; false at the end and at an
-// error, which Err tells apart. What row refers to is valid until the next call. A
-// directory's mtime is 0: see Heads.
-func (r *Reader) Next(row *muster.Row) bool {
-	if r.err != nil {
-		return false
-	}
-	name, v, ok, err := r.scan.next()
-	if ok {
-		var b blockList
-		if b, err = decodeRow(v, row); err == nil && r.blocks && row.Kind == muster.File {
-			err = r.readBlocks(row, b)
-		}
-	}
-	row.Name = name
-	r.err = err
-	return ok && err == nil
-}
-
 // Err returns the error that ended the scan, nil if it was read to its end. A damaged row
 // is ErrCorrupt.
 func (r *Reader) Err() error { return r.err }
-
-// Heads reads the records of directories into heads, which has the length of ids, in one
-// ordered pass over the store. An id of no directory is ErrCorrupt.
-func (r *Reader) Heads(ids []uint64, heads []Head) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	if r.heads == nil {
-		iter, err := r.view.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tagRecord}, UpperBound: []byte{tagRecord + 1}})
-		if err != nil {
-			return storeError(err)
-		}
-		r.heads = iter
-	}
-	r.order = r.order[:0]
-	for i := range ids {
-		r.order = append(r.order, int32(i))
-	}
-	if !slices.IsSorted(ids) {
-		slices.SortFunc(r.order, func(a, b int32) int { return cmp.Compare(ids[a], ids[b]) })
-	}
-	for i, at := range r.order {
-		if i > 0 && ids[at] == ids[r.order[i-1]] {
-			heads[at] = heads[r.order[i-1]]
-			continue
-		}
-		if err := r.seekHead(ids[at], &heads[at]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Reader) seekHead(id uint64, h *Head) error {
-	r.snap.seeks++
-	r.snap.key = appendIDKey(r.snap.key[:0], tagRecord, id)
-	var v []byte
-	if r.heads.SeekGE(r.snap.key) {
-		if at, _, ok := splitIDKey(r.heads.Key(), 0); ok && at == id {
-			v = r.heads.Value()
-		}
-	}
-	if err := r.heads.Error(); err != nil {
-		return storeError(err)
-	}
-	var rec record
-	err := decodeHead(v, id, &rec)
-	*h = Head{rec.mtime, rec.changedAt}
-	return err
-}

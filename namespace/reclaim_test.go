@@ -136,7 +136,7 @@ func TestReclaimLeavesNeighboursAlone(t *testing.T) {
 	}
 	for _, files := range []int{total / 2, 1000, 1} {
 		t.Run(fmt.Sprintf("files=%d", files), func(t *testing.T) {
-			tree, steps := openIdle(t, Options{})
+			tree, steps := openIdle(t, Options{ImageBytes: 1})
 			load(t, tree, "/before", 1, 10)
 			dirs := total / (files + 1)
 			load(t, tree, "/t", dirs, files)

@@ -11,9 +11,8 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// This file has the only places where readers read rows: a child of a directory by name
-// (snapshot.child) and the scan of a directory (scan). Whatever keeps directories in
-// memory goes in here.
+// This file has the two ways to read rows of a view's snapshot: a child of a directory by name
+// (snapshot.child) and the scan of a directory (scan). A Reader tries images first.
 
 // snapshot reads one state of the store, for one goroutine.
 type snapshot struct {
@@ -54,12 +53,25 @@ type scan struct {
 
 // start positions the scan at the first name after a given one; "" is before all names.
 func (c *scan) start(s *snapshot, dir uint64, after string) error {
-	c.dir = dir
 	c.lower = appendRowKey(c.lower[:0], dir, after)
 	if after != "" {
 		c.lower = append(c.lower, 0)
 	}
-	c.upper = appendIDKey(c.upper[:0], tagRow, dir+1)
+	return c.seek(s, dir, nil)
+}
+
+// startWithin positions the scan at the first name from low on; it ends before high, which is
+// no bound if it is nil.
+func (c *scan) startWithin(s *snapshot, dir uint64, low, high []byte) error {
+	c.lower = append(appendIDKey(c.lower[:0], tagRow, dir), low...)
+	return c.seek(s, dir, high)
+}
+
+func (c *scan) seek(s *snapshot, dir uint64, high []byte) error {
+	c.dir = dir
+	if c.upper = appendIDKey(c.upper[:0], tagRow, dir+1); high != nil {
+		c.upper = append(appendIDKey(c.upper[:0], tagRow, dir), high...)
+	}
 	s.seeks++
 	if c.iter == nil {
 		iter, err := s.snap.NewIter(&pebble.IterOptions{LowerBound: c.lower, UpperBound: c.upper})

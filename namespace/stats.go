@@ -14,6 +14,23 @@ type Stats struct {
 	Commits  uint64 // requests applied
 	Refusals uint64 // requests refused
 	Syncs    uint64 // waits for the disk; what is committed together shares one
+
+	Images ImageStats
+}
+
+// ImageStats are what is kept in memory of hot directories: images of their rows, by directory
+// or by range of names in it, and their heads.
+type ImageStats struct {
+	Budget int64 // bytes; 0: nothing is kept
+	Bytes  int64 // in use, never more
+	Items  int64 // images and heads
+
+	Hits      uint64 // look-ups by closed readers that memory answered
+	Misses    uint64 // and those that it did not
+	Loads     uint64 // images and heads read from the store
+	Rows      uint64 // rows read for that
+	Evictions uint64 // items that made room for others
+	Drops     uint64 // items that a change made untrue
 }
 
 // Stats returns the counters. They wait neither for the log nor for a table; on a closed tree,
@@ -23,6 +40,11 @@ func (t *Tree) Stats() Stats {
 	s := Stats{
 		Views: c.views.Load(), Gets: c.gets.Load(), Seeks: c.seeks.Load(),
 		Commits: c.commits.Load(), Refusals: c.refusals.Load(), Syncs: c.syncs.Load(),
+	}
+	i := t.loads.cache.Stats()
+	s.Images = ImageStats{
+		Budget: i.Budget, Bytes: i.Bytes, Items: i.Items, Hits: i.Hits, Misses: i.Misses,
+		Loads: c.loads.Load(), Rows: c.loadedRows.Load(), Evictions: i.Evictions, Drops: i.Drops,
 	}
 	v, err := t.currentView()
 	if err != nil {

@@ -25,6 +25,8 @@ type Tree struct {
 	down bool           // closed or failed
 	live sync.WaitGroup // views not closed yet
 
+	loads     loads
+	door      doorkeeper
 	readers   sync.Pool // of *Reader
 	committer committer
 	janitor   janitor
@@ -41,6 +43,7 @@ type Tree struct {
 // counters count since Open.
 type counters struct {
 	views, gets, seeks, commits, refusals, syncs atomic.Uint64
+	loads, loadedRows                            atomic.Uint64
 }
 
 // Close stops the tree: calls in the queue fail with ErrUnavailable. It waits for the views

@@ -15,6 +15,7 @@ type View struct {
 	tree *Tree
 	snap *pebble.Snapshot
 	meta meta
+	root atomic.Pointer[[]byte] // the root's row, once it was read
 	refs atomic.Int64
 }
 
@@ -46,8 +47,10 @@ func (t *Tree) newView(m meta) *View {
 	return v
 }
 
-// publish makes v the view that readers get, unless the tree is down.
-func (t *Tree) publish(v *View) {
+// publish makes v the view that readers get, unless the tree is down. What it changed leaves
+// the images before.
+func (t *Tree) publish(v *View, c *touched) {
+	t.loads.advance(v, c)
 	t.mu.Lock()
 	old := t.view
 	if t.down {
@@ -67,6 +70,7 @@ func (t *Tree) takeDown() {
 	old := t.view
 	t.view, t.down = nil, true
 	t.mu.Unlock()
+	t.loads.takeDown()
 	if old != nil {
 		old.Release()
 	}

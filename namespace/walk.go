@@ -3,18 +3,30 @@ package namespace
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/muster-fs/muster"
 )
 
 // source is where a walk finds rows.
 type source interface {
-	// child returns a row that stays valid, or nil if the directory has no such child.
-	child(dir uint64, name string) ([]byte, error)
+	// look returns the row of a child, which stays valid, and decodes it; nil if the directory
+	// has no such child.
+	look(dir uint64, name string, row *muster.Row) ([]byte, error)
+}
+
+// look implements source.
+func (tx *txn) look(dir uint64, name string, row *muster.Row) ([]byte, error) {
+	v, err := tx.child(dir, name)
+	if err == nil && v != nil {
+		_, err = decodeRow(v, row)
+	}
+	return v, err
 }
 
 // walker resolves paths for one caller over one state of the tree. It keeps the walk of
-// the path before, so that siblings share the walk of their common parent.
+// the path before, so that siblings share the walk of their common parent, and remembers
+// directories passed, so that paths in any order share some.
 //
 // It is for one goroutine. What it found stays good until the next walk.
 type walker struct {
@@ -22,9 +34,13 @@ type walker struct {
 	who principal
 
 	nodes []node // directories passed; nodes[0] is the root
-	kept  []step // of the path before, from its first component on
+	kept  []step // of the path before, some of its components
 	path  string // the path before, clean
+	last  int    // bytes of it before its last name; 0: its directory was not reached
+	dir   step   // then what these lead to
+	above int    // and how many steps in kept do
 	stale bool   // the walk kept may pass what has changed
+	memo  memo
 	cur   muster.Row
 	fault string // physical path of what the last failed step looked for
 }
@@ -60,12 +76,20 @@ const maxNodes = 4096
 
 // init makes w a fresh walker.
 func (w *walker) init(src source, who principal) {
-	*w = walker{src: src, who: who, nodes: w.nodes[:0], kept: w.kept[:0]}
+	clear(w.nodes)
+	clear(w.kept)
+	w.memo.forget()
+	*w = walker{src: src, who: who, nodes: w.nodes[:0], kept: w.kept[:0], memo: w.memo}
 }
 
 // resolve walks a path of a request. Errors carry the code; they name the inode at fault
 // unless it is the path's own last component.
 func (w *walker) resolve(path string, follow bool) (found, error) {
+	if w.sibling(path) {
+		w.path = path
+		w.back(w.above, w.dir)
+		return w.finish(follow)
+	}
 	clean, err := muster.CleanPath(path)
 	if err != nil {
 		return found{}, err
@@ -79,40 +103,82 @@ func (w *walker) resolve(path string, follow bool) (found, error) {
 	if at.end == len(clean) || clean == "/" {
 		return w.directory(at.node), nil
 	}
-	for rest := clean[at.end:]; ; {
-		var name string
-		name, rest = muster.NextComponent(rest)
-		last, hops := rest == "", at.hops
-		f, err := w.step(at.node, name, !last || follow, &at.hops)
-		switch {
-		case err == muster.ErrNotFound && (!last || hops != at.hops):
-			return found{}, fmt.Errorf("%w: %s", muster.ErrNotFound, w.fault)
-		case err != nil:
+	for at.end < strings.LastIndexByte(clean, '/') {
+		if at, err = w.pass(at); err != nil {
 			return found{}, err
-		case !last && f.node < 0:
-			return found{}, fmt.Errorf("%w: %s", muster.ErrNotDirectory, clean[:len(clean)-len(rest)])
-		}
-		if f.node >= 0 {
-			at = step{len(clean) - len(rest), f.node, len(w.nodes), at.hops, at.hops > hops}
-			w.kept = append(w.kept, at)
-		}
-		if last {
-			return f, nil
 		}
 	}
+	w.last, w.dir, w.above = at.end+1, at, len(w.kept)
+	return w.finish(follow)
+}
+
+// sibling says whether a path is clean and has the directory of the path before, but is
+// another one.
+func (w *walker) sibling(path string) bool {
+	n := w.last
+	if n == 0 || w.stale || len(path) <= n || len(path) > shortPath || path[:n] != w.path[:n] || path[n] == '.' {
+		return false
+	}
+	name := path[n:]
+	if len(name) > muster.MaxNameBytes || name == w.path[n:] {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; c == '/' || c == 0 || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return len(w.nodes) <= maxNodes
+}
+
+// shortPath is a length up to which no path is too deep.
+const shortPath = 2 * muster.MaxPathDepth
+
+// pass goes from a directory of the path to the next one.
+func (w *walker) pass(at step) (step, error) {
+	name, rest := muster.NextComponent(w.path[at.end:])
+	hops := at.hops
+	f, err := w.step(at.node, name, true, &at.hops)
+	end := len(w.path) - len(rest)
+	switch {
+	case err == muster.ErrNotFound:
+		return at, fmt.Errorf("%w: %s", muster.ErrNotFound, w.fault)
+	case err != nil:
+		return at, err
+	case f.node < 0:
+		return at, fmt.Errorf("%w: %s", muster.ErrNotDirectory, w.path[:end])
+	}
+	at = step{end, f.node, len(w.nodes), at.hops, at.hops > hops}
+	w.kept = append(w.kept, at)
+	w.memo.note(w.path[:end], at)
+	return at, nil
+}
+
+// finish goes on from the path's directory to its last name.
+func (w *walker) finish(follow bool) (found, error) {
+	hops := w.dir.hops
+	f, err := w.step(w.dir.node, w.path[w.last:], follow, &hops)
+	switch {
+	case err == muster.ErrNotFound && hops != w.dir.hops:
+		return found{}, fmt.Errorf("%w: %s", muster.ErrNotFound, w.fault)
+	case err != nil:
+		return found{}, err
+	}
+	if f.node >= 0 {
+		w.kept = append(w.kept, step{len(w.path), f.node, len(w.nodes), hops, hops > w.dir.hops})
+	}
+	return f, nil
 }
 
 func (w *walker) loadRoot() error {
-	w.nodes, w.kept, w.stale = w.nodes[:0], w.kept[:0], false
-	row, err := w.src.child(0, "")
+	w.nodes, w.kept, w.last, w.stale = w.nodes[:0], w.kept[:0], 0, false
+	w.memo.forget()
+	row, err := w.src.look(0, "", &w.cur)
 	if err != nil {
 		return err
 	}
 	if row == nil {
 		return corrupt("the root has no row")
-	}
-	if _, err := decodeRow(row, &w.cur); err != nil {
-		return err
 	}
 	if w.cur.ID != rootID || w.cur.Kind != muster.Directory {
 		return corrupt("the root is %v %d", w.cur.Kind, w.cur.ID)
@@ -129,13 +195,24 @@ func (w *walker) share(clean string, follow bool) step {
 	for n > 0 && !w.kept[n-1].leadsTo(clean, shared, follow) {
 		n--
 	}
-	w.kept, w.path = w.kept[:n], clean
-	if n == 0 {
-		w.nodes = w.nodes[:1]
-		return step{}
+	at := step{nodes: 1}
+	if n > 0 {
+		at = w.kept[n-1]
 	}
-	w.nodes = w.nodes[:w.kept[n-1].nodes]
-	return w.kept[n-1]
+	w.path, w.last = clean, 0
+	w.back(n, at)
+	if known, ok := w.memo.deepest(clean, at.end); ok {
+		known.nodes = max(known.nodes, at.nodes) // what is kept refers to those
+		at = known
+		w.kept = append(w.kept, at)
+	}
+	return at
+}
+
+// back goes back to a step; n steps lead to it.
+func (w *walker) back(n int, at step) {
+	w.kept = w.kept[:n]
+	w.nodes = w.nodes[:max(at.nodes, w.memo.nodes)]
 }
 
 // leadsTo says whether the walk to a path goes through the step, given how many bytes the path shares
@@ -151,13 +228,15 @@ func (s *step) leadsTo(clean string, shared int, follow bool) bool {
 }
 
 func sharedPrefix(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
+	const stride = 16
+	i, n := 0, min(len(a), len(b))
+	for i+stride <= n && a[i:i+stride] == b[i:i+stride] {
+		i += stride
 	}
-	return n
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
 }
 
 // step goes from a directory to its child. The error for a child that does not exist is
@@ -166,16 +245,13 @@ func (w *walker) step(at int32, name string, follow bool, hops *int) (found, err
 	if err := w.mayPass(at); err != nil {
 		return found{}, err
 	}
-	row, err := w.src.child(w.nodes[at].id, name)
+	row, err := w.src.look(w.nodes[at].id, name, &w.cur)
 	if err != nil {
 		return found{}, err
 	}
 	if row == nil {
 		w.fault = muster.JoinPath(w.nodePath(at), name)
 		return found{}, muster.ErrNotFound
-	}
-	if _, err := decodeRow(row, &w.cur); err != nil {
-		return found{}, err
 	}
 	switch {
 	case w.cur.Kind == muster.Directory:

@@ -1,0 +1,58 @@
+package namespace
+
+import (
+	"hash/maphash"
+	"strings"
+)
+
+// memo remembers directories that a walker passed, by the paths that led to them, so that paths
+// in any order share the walks of their directories. Each has one place, where the last one
+// that comes stays. The zero value is ready.
+type memo struct {
+	seed   maphash.Seed
+	places []memory
+	nodes  int // of the walker, that a place may refer to
+}
+
+type memory struct {
+	path string
+	step step
+}
+
+const memoPlaces = 128
+
+// forget makes m empty.
+func (m *memo) forget() {
+	if m.nodes > 0 {
+		clear(m.places)
+		m.nodes = 0
+	}
+}
+
+// place returns where a path belongs.
+func (m *memo) place(path string) *memory {
+	return &m.places[maphash.String(m.seed, path)%memoPlaces]
+}
+
+// note remembers what a path led to.
+func (m *memo) note(path string, at step) {
+	if m.places == nil {
+		m.seed, m.places = maphash.MakeSeed(), make([]memory, memoPlaces)
+	}
+	*m.place(path) = memory{path, at}
+	m.nodes = max(m.nodes, at.nodes)
+}
+
+// deepest finds the longest path known to a directory on the way to a clean path, if it is longer
+// than some bytes.
+func (m *memo) deepest(clean string, than int) (step, bool) {
+	if m.nodes == 0 {
+		return step{}, false
+	}
+	for end := strings.LastIndexByte(clean, '/'); end > than; end = strings.LastIndexByte(clean[:end], '/') {
+		if at := m.place(clean[:end]); at.path == clean[:end] {
+			return at.step, true
+		}
+	}
+	return step{}, false
+}

@@ -1,0 +1,108 @@
+package namespace
+
+import (
+	"sync/atomic"
+
+	"github.com/muster-fs/muster"
+)
+
+// parent is what a reader keeps of a directory in which it looks names up.
+type parent struct {
+	id   uint64
+	run  run // that the last name was in
+	rows image
+	hint int // where the next name is, if paths come in order
+}
+
+// parents is how many of them a reader keeps.
+const parents = 32
+
+// look implements source: from the directory's image if it can be had, else by a point read.
+// In an image a name that is missing is an answer too.
+func (r *Reader) look(dir uint64, name string, row *muster.Row) ([]byte, error) {
+	switch {
+	case dir == 0:
+		return r.lookRoot(row)
+	case !r.images:
+		return r.readChild(dir, name, row)
+	}
+	p := &r.parents[dir%parents]
+	if p.id != dir {
+		*p = parent{id: dir}
+	}
+	if !p.run.has(name) {
+		r.enter(p, name)
+	}
+	if p.run.as != whole {
+		return r.readChild(dir, name, row)
+	}
+	at, ok := p.rows.find(name, p.hint)
+	if p.hint = at; !ok {
+		return nil, nil
+	}
+	p.hint++
+	_, v := p.rows.row(at)
+	unpackRow(v, row)
+	return v, nil
+}
+
+// lookRoot returns the root's row, which views read once and hand on.
+func (r *Reader) lookRoot(row *muster.Row) ([]byte, error) {
+	if v := r.view.root.Load(); v != nil {
+		_, err := decodeRow(*v, row)
+		return *v, err
+	}
+	v, err := r.readChild(0, "", row)
+	if err == nil && v != nil {
+		r.view.root.Store(&v)
+	}
+	return v, err
+}
+
+func (r *Reader) readChild(dir uint64, name string, row *muster.Row) ([]byte, error) {
+	v, err := r.snap.child(dir, name)
+	if err == nil && v != nil {
+		_, err = decodeRow(v, row)
+	}
+	return v, err
+}
+
+// enter finds the run that a name is in. It loads it if names are looked up in the directory
+// again and again.
+func (r *Reader) enter(p *parent, name string) {
+	p.run = r.runAt(p.id, name, func() (rows int, ok bool) {
+		switch n := r.tree.door.miss(p.id); {
+		case n < 2:
+			return 0, false
+		case n == 2:
+			return firstRows / 12, true
+		case n == 3:
+			return firstRows / 3, true
+		}
+		return firstRows, true
+	})
+	if p.rows, p.hint = (image{}), 0; p.run.as == whole {
+		p.rows = openImage(p.run.item)
+		p.hint = p.rows.n
+	}
+}
+
+// doorkeeper counts the look-ups of names that found no image, by directory, so that what is
+// looked at once is not loaded. A directory forgets its count when another one comes to its
+// place.
+type doorkeeper struct {
+	seen [doors]atomic.Uint64 // id << 8 | count
+}
+
+const doors = 1024
+
+// miss counts one more and returns how many there were, up to 255.
+func (d *doorkeeper) miss(id uint64) int {
+	at := &d.seen[id%doors]
+	n := uint64(1)
+	if v := at.Load(); v>>8 == id {
+		n = min(v&0xff+1, 0xff)
+	}
+	at.Store(id<<8 | n)
+	return int(n)
+}
