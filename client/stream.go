@@ -107,8 +107,8 @@ func (l *listing) receive(ctx context.Context) error {
 // resumable says whether another call can go on where the last one broke.
 func (l *listing) resumable() bool { return !l.begun || len(l.cursor) > 0 }
 
-// call makes one call. It ends without an error when the listing is complete or the
-// consumer has enough. progress says whether it delivered anything.
+// call makes one call. It ends without an error when the listing is complete. progress
+// says whether it delivered anything.
 func (l *listing) call(ctx context.Context) (progress bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := l.client.service.List(l.client.context(ctx))
@@ -138,7 +138,7 @@ func (l *listing) call(ctx context.Context) (progress bool, err error) {
 		}
 		progress = true
 		if (b.Len() > 0 || len(b.Outcomes) > 0) && !l.emit(ctx, b) {
-			return progress, nil
+			return progress, ended(ctx)
 		}
 		if l.reply.Done {
 			return progress, l.finish(stream)
@@ -146,7 +146,8 @@ func (l *listing) call(ctx context.Context) (progress bool, err error) {
 	}
 }
 
-// emit hands a batch to the consumer. It is false if that has enough.
+// emit hands a batch to the consumer. It is false if the listing is to end: the consumer
+// has enough, or the caller.
 func (l *listing) emit(ctx context.Context, b *Batch) bool {
 	select {
 	case l.batches <- b:
