@@ -7,13 +7,15 @@
 // [Cache.Get] gives an item to a reader at transaction txid only if since <= txid. It
 // takes no lock, allocates nothing and never gives bytes that are torn or another
 // key's. The bytes stay valid for as long as they are held, whatever becomes of the
-// item. [Cache.Put] and [Cache.Drop] hold one mutex, for microseconds: at most as
-// long as looking at the items of about one slab takes.
+// item. [Cache.GetAll] is the same for many keys, faster if they are in no order.
+// [Cache.Put] and [Cache.Drop] hold one mutex, for microseconds: at most as long as
+// looking at the items of about one slab takes.
 //
 // The cache orders nothing by itself: that nothing outdated is put after the Drop
 // that should have removed it is the callers' part. It promises them that a Get that
 // begins after a Drop returned does not see what was dropped, and that a Put never
-// replaces an item by one with a smaller since. An item may vanish at any time.
+// replaces an item by one with a smaller since (an equal one it does). An item may
+// vanish at any time.
 //
 // # Memory
 //

@@ -151,3 +151,52 @@ func TestMillionItemsAreFewObjectsAndLittleMemory(t *testing.T) {
 	}
 	runtime.KeepAlive(c)
 }
+
+func TestReplacedItemKeepsItsStanding(t *testing.T) {
+	c := New(Options{Bytes: 256 << 10})
+	scan := uint64(1 << 40)
+	pass := func() {
+		for range 5000 {
+			scan++
+			c.Put(scan, 1, content(scan, 1, 100))
+		}
+	}
+	for since := range uint64(5) {
+		c.Put(7, since, content(7, since, 100))
+		if since == 0 {
+			c.Get(7, newest) // once: its successors come into its estate
+		}
+		pass()
+		if _, got, ok := c.Get(7, since); !ok || got != since {
+			t.Fatalf("the successor of %d is gone", since)
+		}
+	}
+}
+
+// TestWhatChangesLeavesNoWaste: a slab in which nothing is alive is given back at once,
+// and so is an index for items that are no more.
+func TestWhatChangesLeavesNoWaste(t *testing.T) {
+	c := New(Options{Bytes: 64 << 20})
+	empty := c.Stats().Bytes
+	bound := empty + 3*int64(c.slabs.size)
+	for i := range uint64(100_000) {
+		key := i % 10
+		c.Put(key, i, content(key, i, 1000))
+		if i < 50_000 || i%3 == 0 {
+			c.Drop(key)
+		}
+		if s := c.Stats(); s.Bytes > bound {
+			t.Fatalf("after %d puts under ten keys: %+v", i, s)
+		}
+	}
+	for key := range uint64(200_000) {
+		c.Put(key, 1<<40, nil)
+	}
+	for key := range uint64(200_000) {
+		c.Drop(key)
+	}
+	if s := c.Stats(); s.Bytes > bound {
+		t.Errorf("after all were dropped: %+v, and %d at first", s, empty)
+	}
+	checkAccounts(t, c)
+}
