@@ -1,0 +1,267 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing/rows"
+)
+
+// Contention is the experiment of a stream beside writers at full speed in other directories:
+// whether each is slowed down by more than the CPU time that the other one takes. For that,
+// each also runs beside clients that burn as much CPU in calls that read and write nothing.
+type Contention struct {
+	Client  *client.Client // of a server in this process, whose CPU time is then counted too
+	Table   Table          // filled; the stream lists it again and again
+	Root    string         // a folder that does not exist yet, for what the writers make
+	Writers int            // at least 1; as many clients burn CPU
+	Batch   int            // creations in a writer's call; at least 1
+
+	Rounds    int           // at least 1; each runs all five arms
+	RoundTime time.Duration // of an arm
+	// Progress begins to show a step of so many parts; nil: nothing is shown.
+	Progress func(title string, parts int) (set func(done int), stop func())
+
+	paths []string
+	files atomic.Int64 // made so far
+	call  float64      // seconds of CPU of a call that does nothing
+}
+
+// ContentionResult is what a Contention found: medians of its rounds.
+type ContentionResult struct {
+	Writers int `json:"writers"`
+	Batch   int `json:"batch"`
+	Rounds  int `json:"rounds"`
+
+	StreamAlone   Figure `json:"stream_alone_statuses_per_s"`
+	StreamWriters Figure `json:"stream_beside_writers_statuses_per_s"`
+	StreamBurners Figure `json:"stream_beside_burners_statuses_per_s"`
+	StreamRatio   Figure `json:"stream_ratio"` // beside writers, to beside what burns their CPU
+
+	WritersAlone   Figure `json:"writers_alone_inodes_per_s"`
+	WritersStream  Figure `json:"writers_beside_stream_inodes_per_s"`
+	WritersBurners Figure `json:"writers_beside_burners_inodes_per_s"`
+	WritersRatio   Figure `json:"writers_ratio"`
+
+	CPUWriter Figure `json:"cpu_us_per_inode"`
+	CPUStream Figure `json:"cpu_us_per_status"`
+	CPUCall   Figure `json:"cpu_us_per_burning_call"`
+}
+
+// contentionRound is what one round found: paces in rows and creations a second, CPU in
+// seconds for each.
+type contentionRound struct {
+	streamAlone, streamWriters, streamBurners    float64
+	writersAlone, writersStream, writersBurners  float64
+	cpuRow, cpuCreate, streamRatio, writersRatio float64
+}
+
+// Run runs the experiment.
+func (e *Contention) Run(ctx context.Context) (ContentionResult, error) {
+	r := ContentionResult{Writers: e.Writers, Batch: e.Batch, Rounds: e.Rounds}
+	if err := e.validate(); err != nil {
+		return r, err
+	}
+	e.paths = slices.Collect(e.Table.Paths())
+	for i := range e.Writers {
+		if err := e.Client.MkdirAll(ctx, e.folder(i), 0o755); err != nil {
+			return r, err
+		}
+	}
+	if _, err := e.together(ctx, e.stream); err != nil { // warms up
+		return r, err
+	}
+	burn, err := e.together(ctx, e.burners(0))
+	if err != nil {
+		return r, err
+	}
+	e.call = burn.cpu / burn.pace[0]
+	set, stop := e.progress("a stream beside writers", e.Rounds)
+	defer stop()
+	rounds := make([]contentionRound, e.Rounds)
+	for i := range rounds {
+		if rounds[i], err = e.round(ctx); err != nil {
+			return r, err
+		}
+		set(i + 1)
+	}
+	r.summarize(rounds)
+	r.CPUCall = Figure(e.call * 1e6)
+	return r, nil
+}
+
+func (e *Contention) validate() error {
+	switch {
+	case e.Writers < 1 || e.Batch < 1 || e.Batch > muster.MaxBatchCommands/2:
+		return fmt.Errorf("%d writers with %d creations a call; at least 1 of each, and at most %d a call", e.Writers, e.Batch, muster.MaxBatchCommands/2)
+	case e.Rounds < 1 || e.RoundTime < time.Millisecond:
+		return fmt.Errorf("%d rounds of %v; at least 1 of at least 1ms", e.Rounds, e.RoundTime)
+	}
+	return nil
+}
+
+func (e *Contention) folder(writer int) string { return fmt.Sprintf("%s/%d", e.Root, writer) }
+
+// round runs each arm once. What burns CPU does so at the rate that was found just before.
+func (e *Contention) round(ctx context.Context) (r contentionRound, err error) {
+	writers, err := e.together(ctx, e.writers)
+	if err != nil {
+		return r, err
+	}
+	stream, err := e.together(ctx, e.stream)
+	if err != nil {
+		return r, err
+	}
+	both, err := e.together(ctx, e.stream, e.writers)
+	if err != nil {
+		return r, err
+	}
+	r.cpuCreate, r.cpuRow = writers.cpu/writers.pace[0], stream.cpu/stream.pace[0]
+	burnt, err := e.together(ctx, e.stream, e.burners(both.pace[1]*r.cpuCreate/e.call))
+	if err != nil {
+		return r, err
+	}
+	beside, err := e.together(ctx, e.writers, e.burners(both.pace[0]*r.cpuRow/e.call))
+	if err != nil {
+		return r, err
+	}
+	r.streamAlone, r.streamWriters, r.streamBurners = stream.pace[0], both.pace[0], burnt.pace[0]
+	r.writersAlone, r.writersStream, r.writersBurners = writers.pace[0], both.pace[1], beside.pace[0]
+	r.streamRatio, r.writersRatio = r.streamWriters/r.streamBurners, r.writersStream/r.writersBurners
+	return r, nil
+}
+
+// together is what ran side by side for a while.
+type together struct {
+	pace []float64 // of each, in rows, creations or calls a second
+	cpu  float64   // seconds of CPU a second of all
+}
+
+// work does something again and again until ctx ends, and counts what it does.
+type work func(ctx context.Context, done *atomic.Int64) error
+
+// together runs works side by side for the time of a round.
+func (e *Contention) together(ctx context.Context, works ...work) (together, error) {
+	ctx, cancel := context.WithCancel(ctx) // no deadline, lest calls near it are refused
+	defer cancel()
+	defer time.AfterFunc(e.RoundTime, cancel).Stop()
+	done := make([]atomic.Int64, len(works))
+	before, begin := ownUsage(), time.Now()
+	var g errgroup.Group
+	for i, work := range works {
+		g.Go(func() error {
+			defer cancel() // when one fails
+			err := work(ctx, &done[i])
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		})
+	}
+	<-ctx.Done()
+	took := time.Since(begin).Seconds()
+	r := together{cpu: ownUsage().since(before).cpu / took}
+	for i := range done {
+		r.pace = append(r.pace, float64(done[i].Load())/took)
+	}
+	return r, g.Wait()
+}
+
+// stream lists the table.
+func (e *Contention) stream(ctx context.Context, done *atomic.Int64) error {
+	for {
+		_, err := stream(ctx, wire{e.Client, rows.DefaultColumns}, e.paths, func(p part) { done.Add(int64(p.rows())) })
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// writers create files, each in a directory of its own, one call after another.
+func (e *Contention) writers(ctx context.Context, done *atomic.Int64) error {
+	return e.each(ctx, func(writer int) error {
+		commands := make([]muster.Command, e.Batch)
+		for ctx.Err() == nil {
+			for i := range commands {
+				commands[i] = muster.Create{Path: fmt.Sprintf("%s/file-%012d", e.folder(writer), e.files.Add(1)), Mode: 0o644}
+			}
+			if _, err := e.Client.Apply(ctx, commands...); err != nil {
+				return err
+			}
+			done.Add(int64(e.Batch))
+		}
+		return nil
+	})
+}
+
+// burners make calls that do nothing, so many a second in all; 0: as many as they can.
+func (e *Contention) burners(rate float64) work {
+	return func(ctx context.Context, done *atomic.Int64) error {
+		return e.each(ctx, func(int) error {
+			for due := time.Now(); ctx.Err() == nil; done.Add(1) {
+				if rate > 0 {
+					due = due.Add(time.Duration(float64(e.Writers) / rate * float64(time.Second)))
+					pause(ctx, time.Until(due))
+				}
+				if _, err := e.Client.Capabilities(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// pause waits unless it is late already.
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// each runs do for each of the clients at the same time.
+func (e *Contention) each(ctx context.Context, do func(i int) error) error {
+	g, _ := errgroup.WithContext(ctx)
+	for i := range e.Writers {
+		g.Go(func() error { return do(i) })
+	}
+	return g.Wait()
+}
+
+func (e *Contention) progress(title string, parts int) (set func(int), stop func()) {
+	if e.Progress == nil {
+		return func(int) {}, func() {}
+	}
+	return e.Progress(title, parts)
+}
+
+func (r *ContentionResult) summarize(rounds []contentionRound) {
+	of := func(value func(*contentionRound) float64) Figure {
+		values := make([]float64, len(rounds))
+		for i := range rounds {
+			values[i] = value(&rounds[i])
+		}
+		return median(values)
+	}
+	r.StreamAlone = of(func(r *contentionRound) float64 { return r.streamAlone })
+	r.StreamWriters = of(func(r *contentionRound) float64 { return r.streamWriters })
+	r.StreamBurners = of(func(r *contentionRound) float64 { return r.streamBurners })
+	r.StreamRatio = of(func(r *contentionRound) float64 { return r.streamRatio })
+	r.WritersAlone = of(func(r *contentionRound) float64 { return r.writersAlone })
+	r.WritersStream = of(func(r *contentionRound) float64 { return r.writersStream })
+	r.WritersBurners = of(func(r *contentionRound) float64 { return r.writersBurners })
+	r.WritersRatio = of(func(r *contentionRound) float64 { return r.writersRatio })
+	r.CPUWriter = 1e6 * of(func(r *contentionRound) float64 { return r.cpuCreate })
+	r.CPUStream = 1e6 * of(func(r *contentionRound) float64 { return r.cpuRow })
+}
