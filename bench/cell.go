@@ -49,11 +49,11 @@ func (c *cell) plan(ctx context.Context, a Arm) (plan, error) {
 			n = min(len(c.paths), 4*n)
 			continue
 		}
-		all := min(float64(len(c.paths)), float64(n)*c.roundTime.Seconds()/took.Seconds())
-		p := plan{max(a.unit, int(all)/a.unit*a.unit), 1}
-		if int(all) == len(c.paths) {
-			pass := took.Seconds() * all / float64(n)
-			p = plan{len(c.paths), max(1, int(min(leastRound, c.roundTime).Seconds()/pass))}
+		each := took.Seconds() / float64(n)
+		fit := int(min(c.roundTime.Seconds()/each, float64(len(c.paths))))
+		p := plan{min(len(c.paths), max(a.unit, fit/a.unit*a.unit)), 1}
+		if fit == len(c.paths) {
+			p = plan{fit, max(1, int(min(leastRound, c.roundTime).Seconds()/(each*float64(fit))))}
 		}
 		return p, nil
 	}

@@ -180,8 +180,8 @@ func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experi
 		return a.printListing(results, f.output.format == formatJSON)
 	}
 	if f.output.format != formatJSON {
-		fmt.Fprintf(a.stdout, "%d shapes, %d places, %d arms, %d rounds: about %v.\n",
-			len(e.Shapes), len(e.Places), len(e.Arms), e.Rounds, e.Estimate().Round(time.Second))
+		fmt.Fprintf(a.stdout, "%s, %s, %s, %s: about %v.\n", english(len(e.Shapes), "shape"), english(len(e.Places), "place"),
+			english(len(e.Arms), "arm"), english(e.Rounds, "round"), max(time.Second, e.Estimate().Round(time.Second)))
 	}
 	if err := e.Run(ctx); err != nil {
 		return err
