@@ -52,8 +52,12 @@ func (r *reply) decode() error {
 		r.outcomes = make([]Outcome, 0, n)
 	}
 	err := r.Unmarshal(r.fields, func(b []byte) error {
-		r.outcomes = append(r.outcomes, Outcome{})
-		return rpc.UnmarshalOutcome(b, &r.outcomes[len(r.outcomes)-1].Outcome)
+		n := len(r.outcomes)
+		if n == cap(r.outcomes) {
+			return corrupt("more outcomes than were counted")
+		}
+		r.outcomes = r.outcomes[:n+1] // zero, as it was made
+		return rpc.UnmarshalOutcome(b, &r.outcomes[n].Outcome)
 	})
 	if r.Frame == nil { // it comes first: it was not among them
 		r.Frame = frame

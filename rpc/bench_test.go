@@ -13,6 +13,7 @@ import (
 	"storj.io/drpc/drpcmux"
 	"storj.io/drpc/drpcserver"
 
+	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
@@ -166,5 +167,38 @@ func BenchmarkPaths(b *testing.B) {
 			}
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/512, "ns/path")
+	})
+}
+
+// BenchmarkOutcomes reads and writes the outcomes of a message.
+func BenchmarkOutcomes(b *testing.B) {
+	r := ListReply{Outcomes: make([]muster.Outcome, 4096)}
+	for i := range r.Outcomes {
+		r.Outcomes[i] = muster.Outcome{Index: uint64(20_000 + i), Rows: 1, ID: uint64(1_000_000 + i), ChangedAt: uint64(20_000 + i), Txid: 40_000}
+	}
+	message := r.Append(nil)
+	b.Run("write", func(b *testing.B) {
+		for b.Loop() {
+			message = r.Append(message[:0])
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/4096, "ns/outcome")
+	})
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			CountOutcomes(message)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/4096, "ns/outcome")
+	})
+	b.Run("read", func(b *testing.B) {
+		outcomes := make([]muster.Outcome, 4096)
+		for b.Loop() {
+			i := 0
+			_ = r.Unmarshal(message, func(b []byte) error {
+				outcomes[i] = muster.Outcome{}
+				i++
+				return UnmarshalOutcome(b, &outcomes[i-1])
+			})
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/4096, "ns/outcome")
 	})
 }

@@ -135,70 +135,88 @@ func (r *ListReply) Append(dst []byte) []byte {
 }
 
 func appendOutcome(dst []byte, o *muster.Outcome) []byte {
-	text := o.Message
-	if text != "" {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-		size := outcomeSize(o) + 1 + protowire.SizeBytes(len(text))
-		dst = protowire.AppendVarint(append(dst, replyOutcome), uint64(size))
-		return appendOutcomeFields(dst, o, text)
+	text := strings.ToValidUTF8(o.Message, "\uFFFD")
+	var b outcomeBuffer
+	n := b.put(0, outcomeIndex, o.Index)
+	n = b.put(n, outcomeCode, uint64(o.Code))
+	head := n
+	n = b.put(n, outcomeRows, o.Rows)
+	n = b.put(n, outcomeID, o.ID)
+	n = b.put(n, outcomeChangedAt, o.ChangedAt)
+	n = b.put(n, outcomeTxid, o.Txid)
+	if text == "" {
+		return append(append(dst, replyOutcome, byte(n)), b[:n]...)
 	}
-	dst = append(dst, replyOutcome, 0)
-	at := len(dst)
-	dst = appendOutcomeFields(dst, o, "")
-	dst[at-1] = byte(len(dst) - at) // below 128: six fields of at most 11 bytes
-	return dst
+	dst = protowire.AppendVarint(append(dst, replyOutcome), uint64(n+1+protowire.SizeBytes(len(text))))
+	dst = append(dst, b[:head]...)
+	dst = protowire.AppendString(append(dst, outcomeMessage), text)
+	return append(dst, b[head:n]...)
 }
 
-func appendOutcomeFields(dst []byte, o *muster.Outcome, text string) []byte {
-	dst = appendVarint(dst, outcomeIndex, o.Index)
-	dst = appendVarint(dst, outcomeCode, uint64(o.Code))
-	if text != "" {
-		dst = protowire.AppendString(append(dst, outcomeMessage), text)
+// outcomeBuffer has room for the numbers of an outcome: six fields of at most 11 bytes. So
+// one byte tells how many they take.
+type outcomeBuffer [6 * 11]byte
+
+// put puts a number at n, unless it is 0, and returns where the next is to go.
+func (b *outcomeBuffer) put(n int, tag byte, v uint64) int {
+	if v == 0 {
+		return n
 	}
-	dst = appendVarint(dst, outcomeRows, o.Rows)
-	dst = appendVarint(dst, outcomeID, o.ID)
-	dst = appendVarint(dst, outcomeChangedAt, o.ChangedAt)
-	return appendVarint(dst, outcomeTxid, o.Txid)
+	b[n] = tag
+	n++
+	for ; v >= 0x80; v >>= 7 {
+		b[n] = byte(v) | 0x80
+		n++
+	}
+	b[n] = byte(v)
+	return n + 1
 }
 
-// outcomeSize is the size of an outcome without its message.
-func outcomeSize(o *muster.Outcome) (n int) {
-	for _, v := range [...]uint64{o.Index, uint64(o.Code), o.Rows, o.ID, o.ChangedAt, o.Txid} {
-		if v != 0 {
-			n += 1 + protowire.SizeVarint(v)
-		}
-	}
-	return n
-}
-
-// UnmarshalOutcome sets o to the message of an outcome, which it does not keep. A code of
-// a newer version is muster.ErrInternal. A damaged message is muster.ErrCorrupt.
+// UnmarshalOutcome sets o, which must be zero, to the message of an outcome, which it does
+// not keep. A code of a newer version is muster.ErrInternal. A damaged message is
+// muster.ErrCorrupt.
 func UnmarshalOutcome(b []byte, o *muster.Outcome) error {
-	*o = muster.Outcome{}
+	for len(b) > 1 && b[0]&7 == varint && b[0] >= 8 && b[0] < 0x80 { // as most are, to the end
+		n := 1
+		value := uint64(b[1] & 0x7f)
+		for n < len(b)-1 && b[n] >= 0x80 && n < 9 {
+			n++
+			value |= uint64(b[n]&0x7f) << (7 * (n - 1))
+		}
+		if b[n] >= 0x80 {
+			break // the last byte of ten is for what follows to check
+		}
+		setOutcome(o, b[0], value, nil)
+		b = b[n+1:]
+	}
 	for len(b) > 0 {
 		tag, value, text, rest, err := nextField(b)
 		if err != nil {
 			return fmt.Errorf("%w: outcome: %w", muster.ErrCorrupt, err)
 		}
 		b = rest
-		switch tag {
-		case outcomeIndex:
-			o.Index = value
-		case outcomeCode:
-			o.Code = knownCode(uint32(value))
-		case outcomeMessage:
-			o.Message = string(text)
-		case outcomeRows:
-			o.Rows = value
-		case outcomeID:
-			o.ID = value
-		case outcomeChangedAt:
-			o.ChangedAt = value
-		case outcomeTxid:
-			o.Txid = value
-		}
+		setOutcome(o, tag, value, text)
 	}
 	return nil
+}
+
+func setOutcome(o *muster.Outcome, tag byte, value uint64, text []byte) {
+	switch tag {
+	case outcomeIndex:
+		o.Index = value
+	case outcomeCode:
+		o.Code = knownCode(uint32(value))
+	case outcomeMessage:
+		o.Message = string(text)
+	case outcomeRows:
+		o.Rows = value
+	case outcomeID:
+		o.ID = value
+	case outcomeChangedAt:
+		o.ChangedAt = value
+	case outcomeTxid:
+		o.Txid = value
+	}
 }
 
 // CutFrame returns the frame of an encoded pb.ListReply if it comes first, as it should,
@@ -255,6 +273,11 @@ func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
 // sound.
 func CountOutcomes(b []byte) (n int) {
 	for len(b) > 0 {
+		if len(b) > 1 && b[0] == replyOutcome && int(b[1]) <= min(0x7f, len(b)-2) {
+			b = b[2+int(b[1]):]
+			n++
+			continue
+		}
 		tag, _, _, rest, err := nextField(b)
 		if err != nil {
 			break

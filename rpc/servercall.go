@@ -26,7 +26,7 @@ type callContext struct {
 }
 
 // Value returns the call for its key.
-func (c callContext) Value(key any) any {
+func (c *callContext) Value(key any) any {
 	if key == (callKey{}) {
 		return c.call
 	}
@@ -41,6 +41,7 @@ type call struct {
 	name   string
 	caller muster.Identity
 	ctx    context.Context
+	own    callContext             // ctx, or a parent of it
 	cancel context.CancelCauseFunc // nil if the call has one request and one reply
 
 	decoding decoding // of the message that is received
@@ -113,7 +114,8 @@ func (c *call) run() (err error) {
 // reply and its end as one, and must get its request in time.
 func (c *call) prepare(unary bool, timeout time.Duration) (cancel context.CancelFunc) {
 	cancel = func() {}
-	c.ctx = callContext{c.ctx, c}
+	c.own = callContext{c.ctx, c}
+	c.ctx = &c.own
 	if !unary {
 		c.ctx, c.cancel = context.WithCancelCause(c.ctx)
 	}
