@@ -237,10 +237,10 @@ func (r *ScaleResult) memory(ctx context.Context, c *client.Client, resident *Fi
 		counters[counter.Name] = counter.Value
 	}
 	known := func(name string) Figure {
-		if v, ok := counters[name]; ok {
+		if v := counters[name]; v > 0 {
 			return Figure(v)
 		}
-		return Figure(math.NaN())
+		return Figure(math.NaN()) // a server that is older, or does not know
 	}
 	*resident, r.StoreBytes = known("resident_max_bytes"), Figure(s.StoreBytes)
 	r.ImageBytes, r.Images = known("image_bytes"), known("images")

@@ -15,18 +15,55 @@ const (
 
 // defaultImageBytes is a quarter of the memory that the process may use.
 func defaultImageBytes() int64 {
-	limit := uint64(math.MaxInt64)
+	most, known := availableMemory()
+	if !known {
+		return unknownDefaultImageBytes
+	}
+	return max(1, min(most/4, maxDefaultImageBytes))
+}
+
+// availableMemory is how many bytes of memory the process may use.
+func availableMemory() (most int64, known bool) {
 	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 {
-		limit = uint64(max(soft, 0))
-	} else {
-		for _, provider := range []memlimit.Provider{memlimit.FromCgroup, memlimit.FromSystem} {
-			if n, err := provider(); err == nil && n > 0 {
-				limit = min(limit, n)
-			}
-		}
-		if limit == math.MaxInt64 {
-			return unknownDefaultImageBytes
+		return max(soft, 0), true
+	}
+	limit := uint64(math.MaxInt64)
+	for _, provider := range []memlimit.Provider{memlimit.FromCgroup, memlimit.FromSystem} {
+		if n, err := provider(); err == nil && n > 0 {
+			limit = min(limit, n)
 		}
 	}
-	return max(1, int64(min(limit/4, maxDefaultImageBytes)))
+	return int64(limit), limit < math.MaxInt64
 }
+
+// otherMemory is room for what a process needs beside what a tree keeps: calls, tables of the store
+// and garbage.
+const otherMemory = 384 << 20
+
+// MemoryLimit is the limit of Go's runtime, as debug.SetMemoryLimit takes it, that suits a process
+// which serves one tree of these options and sets no other: what the tree keeps, as much again of
+// a quarter of its images, and a fixed part for all else; at most nine tenths of the memory there
+// is. Without a limit the collector lets the heap grow to twice what is kept. With it, collections
+// are more frequent only when most of it is kept, and then they cost little: images hold no
+// pointers.
+func (o Options) MemoryLimit() int64 {
+	images, cache, tables := o.ImageBytes, o.CacheBytes, o.MemTableBytes
+	if images == 0 {
+		images = defaultImageBytes()
+	}
+	if cache == 0 {
+		cache = defaultCacheBytes
+	}
+	if tables == 0 {
+		tables = defaultMemTableBytes
+	}
+	limit := images + images/4 + cache + memTables*tables + otherMemory
+	if most, known := availableMemory(); known {
+		limit = min(limit, most/10*9)
+	}
+	return limit
+}
+
+// memTables is how many tables of new entries are in memory at most: two in use, and those that
+// readers still hold.
+const memTables = 4

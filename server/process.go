@@ -13,7 +13,8 @@ type process struct {
 	mallocs       uint64  // objects allocated
 	allocBytes    uint64  // in them
 	heapBytes     uint64  // objects on the heap
-	residentBytes uint64
+	residentBytes uint64  // of memory, now
+	residentMax   uint64  // the most so far, 0 where nobody knows
 }
 
 // The metrics of processNow, in its order. Unlike runtime.ReadMemStats they do not stop
@@ -40,21 +41,32 @@ func processNow() process {
 		allocBytes: value(2),
 		heapBytes:  value(3),
 	}
-	var ok bool
-	if p.residentBytes, ok = residentBytes(); !ok {
+	if p.residentBytes, p.residentMax = residentMemory(); p.residentBytes == 0 {
 		p.residentBytes = value(4) - value(5) // what Go's runtime knows of
 	}
 	return p
 }
 
-// residentBytes is the process's memory as the kernel counts it, where that can be asked
-// for cheaply.
-func residentBytes() (uint64, bool) {
-	b, err := os.ReadFile("/proc/self/statm")
-	fields := bytes.Fields(b)
-	if err != nil || len(fields) < 2 {
-		return 0, false
+// residentMemory is the process's memory as the kernel counts it, in bytes, now and at most so
+// far; 0 where that cannot be asked for cheaply.
+func residentMemory() (now, most uint64) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0
 	}
-	pages, err := strconv.ParseUint(string(fields[1]), 10, 64)
-	return pages * uint64(os.Getpagesize()), err == nil
+	for line := range bytes.Lines(status) {
+		fields := bytes.Fields(line)
+		if len(fields) != 3 || string(fields[2]) != "kB" {
+			continue
+		}
+		n, err := strconv.ParseUint(string(fields[1]), 10, 64)
+		switch {
+		case err != nil:
+		case string(fields[0]) == "VmRSS:":
+			now = n << 10
+		case string(fields[0]) == "VmHWM:":
+			most = n << 10
+		}
+	}
+	return now, most
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,6 +58,9 @@ func (a *app) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if limit, ok := limitMemory(options.Namespace); ok {
+		logger.Info("memory", "limit", limit)
+	}
 	if !isLoopback(s.Addr()) {
 		logger.Warn("other machines can connect, and callers are believed who they say they are: trust everybody on that network, or use --listen 127.0.0.1:PORT", "address", s.Addr())
 	}
@@ -68,6 +73,17 @@ func (a *app) up(ctx context.Context) error {
 	case <-s.Done():
 	}
 	return a.stop(s)
+}
+
+// limitMemory bounds the memory of the process by what its tree may keep, unless the environment
+// says how the garbage collector shall work.
+func limitMemory(o namespace.Options) (limit int64, ok bool) {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return 0, false
+	}
+	limit = o.MemoryLimit()
+	debug.SetMemoryLimit(limit)
+	return limit, true
 }
 
 // isLoopback says whether only this machine can connect to addr.
@@ -92,6 +108,7 @@ func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error
 		Version: version(),
 		Namespace: namespace.Options{
 			CacheBytes:    int64(c.Namespace.CacheSize),
+			ImageBytes:    int64(c.Namespace.ImageSize),
 			MemTableBytes: int64(c.Namespace.MemTableSize),
 			Superuser:     c.Namespace.Superuser,
 			RequestAge:    time.Duration(c.Namespace.RequestAge),
