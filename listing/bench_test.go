@@ -3,6 +3,7 @@ package listing_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -16,31 +17,36 @@ import (
 )
 
 // shapes are directories times files of each.
-var shapes = []struct{ dirs, files int }{{30000, 1}, {1000, 30}, {1, 30000}}
+var shapes = []struct{ dirs, files int }{{30000, 1}, {1000, 30}, {100, 300}, {1, 30000}}
 
 // shaped makes the tree of a shape, each file of one block, and gives its directories.
 func shaped(b *testing.B, dirs, files int) (*world, []string) {
 	b.Helper()
 	w := openTree(b, namespace.Options{FS: vfs.NewMem(), Superuser: root.User})
 	paths := make([]string, dirs)
+	var commands []muster.Command
 	for d := range paths {
-		paths[d] = fmt.Sprintf("/warehouse/table/ds=%05d", d)
-		commands := []muster.Command{muster.Mkdir{Path: paths[d], Mode: 0o755, Parents: true}}
+		paths[d] = fmt.Sprintf("/warehouse/sales.db/orders/ds=2026-01-%02d/bucket=%05d", d*30/dirs+1, d)
+		commands = append(commands, muster.Mkdir{Path: paths[d], Mode: 0o755, Parents: true})
 		for f := range files {
 			commands = append(commands, muster.Create{
-				Path: fmt.Sprintf("%s/part-%05d.parquet", paths[d], f), Mode: 0o644, Length: 1 << 20,
+				Path: fmt.Sprintf("%s/part-%05d-c000.snappy.parquet", paths[d], f), Mode: 0o644, Length: 1 << 20,
 				Replication: muster.Replicated(3), BlockSize: 128 << 20,
 				Blocks: []muster.Block{{Container: uint64(d), LocalID: uint64(f), Length: 1 << 20}},
 			})
 		}
-		w.do(commands...)
 	}
+	w.do(commands...)
 	return w, paths
 }
 
-// measure runs list, which lists the whole shape, and reports per status.
+// measure runs list, which lists the whole shape, and reports per status. The first time,
+// which brings directories into memory, does not count.
 func measure(b *testing.B, statuses int, list func() error) {
 	b.Helper()
+	if err := list(); err != nil {
+		b.Fatal(err)
+	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
@@ -50,46 +56,61 @@ func measure(b *testing.B, statuses int, list func() error) {
 	}
 	runtime.ReadMemStats(&after)
 	n := float64(b.N * statuses)
-	b.ReportMetric(n/b.Elapsed().Seconds(), "statuses/s")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/n, "ns/status")
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/n, "allocs/status")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/status")
+	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkPage lists a shape by page calls of 100 paths.
+// benchmarkShapes runs list for every shape, its paths in order and, if there are many,
+// shuffled.
+func benchmarkShapes(b *testing.B, list func(l *listing.Lister, paths []string, o listing.Options) error) {
+	for _, shape := range shapes {
+		w, dirs := shaped(b, shape.dirs, shape.files)
+		l, o := w.lister(listing.Config{}), listing.Options{Columns: rows.AllColumns}
+		run := func(name string, paths []string) {
+			b.Run(fmt.Sprintf("shape=%dx%d/paths=%s", shape.dirs, shape.files, name), func(b *testing.B) {
+				measure(b, shape.dirs*shape.files, func() error { return list(l, paths, o) })
+			})
+		}
+		run("sorted", dirs)
+		if shape.dirs > 1000 {
+			shuffled := slices.Clone(dirs)
+			rand.New(rand.NewPCG(1, 2)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+			run("shuffled", shuffled)
+		}
+	}
+}
+
+// BenchmarkCollect gathers the rows into buffers and frames, in one goroutine.
+func BenchmarkCollect(b *testing.B) {
+	benchmarkShapes(b, func(l *listing.Lister, paths []string, o listing.Options) error {
+		_, err := l.Collect(context.Background(), root, paths, o)
+		return err
+	})
+}
+
+// BenchmarkPage lists by page calls of 100 paths.
 func BenchmarkPage(b *testing.B) {
-	for _, shape := range shapes {
-		b.Run(fmt.Sprintf("%dx%d", shape.dirs, shape.files), func(b *testing.B) {
-			w, dirs := shaped(b, shape.dirs, shape.files)
-			l := w.lister(listing.Config{})
-			o := listing.Options{Columns: rows.AllColumns}
-			measure(b, shape.dirs*shape.files, func() error {
-				for paths := range slices.Chunk(dirs, 100) {
-					for cursor, done := []byte(nil), false; !done; {
-						err := l.Page(b.Context(), root, paths, o, cursor, func(m *listing.Message) error {
-							cursor, done = append(cursor[:0], m.Cursor...), m.Done
-							return nil
-						})
-						if err != nil {
-							return err
-						}
-					}
+	benchmarkShapes(b, func(l *listing.Lister, paths []string, o listing.Options) error {
+		for paths := range slices.Chunk(paths, 100) {
+			for cursor, done := []byte(nil), false; !done; {
+				err := l.Page(context.Background(), root, paths, o, cursor, func(m *listing.Message) error {
+					cursor, done = append(cursor[:0], m.Cursor...), m.Done
+					return nil
+				})
+				if err != nil {
+					return err
 				}
-				return nil
-			})
-		})
-	}
+			}
+		}
+		return nil
+	})
 }
 
-// BenchmarkStream lists a shape by one stream, fed in chunks of 1,000 paths.
+// BenchmarkStream lists by one stream, fed in chunks of 1,000 paths.
 func BenchmarkStream(b *testing.B) {
-	for _, shape := range shapes {
-		b.Run(fmt.Sprintf("%dx%d", shape.dirs, shape.files), func(b *testing.B) {
-			w, dirs := shaped(b, shape.dirs, shape.files)
-			l := w.lister(listing.Config{})
-			o := listing.Options{Columns: rows.AllColumns}
-			measure(b, shape.dirs*shape.files, func() error {
-				return l.Stream(context.Background(), root, o, nil, feedOf(dirs, 1000), func(*listing.Message) error { return nil })
-			})
-		})
-	}
+	benchmarkShapes(b, func(l *listing.Lister, paths []string, o listing.Options) error {
+		return l.Stream(context.Background(), root, o, nil, feedOf(paths, 1000), func(*listing.Message) error { return nil })
+	})
 }

@@ -1,19 +1,39 @@
 package listing_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
 	"testing"
+
+	"github.com/cockroachdb/pebble/vfs"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/namespace"
 )
 
-// A page of n directories walks to their common parent once: then each costs a point read
-// of its row, a seek to its children and a seek to its record. Its children's rows cost
-// nothing but steps, and directories among them a seek each if their time is wanted.
+// pageReads lists one page and gives the store reads that it took.
+func pageReads(t *testing.T, w *world, l *listing.Lister, paths []string, o listing.Options) (gets, seeks uint64) {
+	t.Helper()
+	before := w.tree.Stats()
+	m, err := page(t.Context(), l, root, paths, o, nil)
+	if err != nil || !m.Done {
+		t.Fatal(m, err)
+	}
+	after := w.tree.Stats()
+	return after.Gets - before.Gets, after.Seeks - before.Seeks
+}
+
+// With nothing in memory, a page of n directories walks to their common parent once: then
+// each costs a point read of its row, a seek to its children and a seek to its record. Its
+// children's rows cost nothing but steps, and directories among them a seek each if their
+// time is wanted. The root is read once for all pages. What was listed twice costs nothing.
 func TestStoreReadsOfAPage(t *testing.T) {
-	w := newWorld(t)
 	var dirs, files []string
 	for d := range 10 {
 		dirs = append(dirs, fmt.Sprintf("/warehouse/db/table/ds=%02d", d))
@@ -21,55 +41,117 @@ func TestStoreReadsOfAPage(t *testing.T) {
 			files = append(files, fmt.Sprintf("%s/f%d", dirs[d], f))
 		}
 	}
-	w.build(files...)
-	l := w.lister(listing.Config{})
+	open := func(images int64) (*world, *listing.Lister) {
+		w := openTree(t, namespace.Options{FS: vfs.NewMem(), Superuser: root.User, ImageBytes: images})
+		w.build(files...)
+		return w, w.lister(listing.Config{})
+	}
+	cold, fromStore := open(1)
+	hot, fromMemory := open(64 << 20)
 	tests := []struct {
 		name        string
 		paths       []string
 		options     listing.Options
 		gets, seeks uint64
 	}{
-		{"ten directories of five files", dirs, listing.Options{}, 4 + 10, 10 + 10},
-		{"one directory of ten directories", []string{"/warehouse/db/table"}, listing.Options{}, 4, 1 + 1 + 10},
-		{"the same without times", []string{"/warehouse/db/table"}, listing.Options{Columns: rows.ColKind}, 4, 1 + 1},
-		{"fifty files", files, listing.Options{}, 4 + 10 + 50, 0},
-		{"own entries of fifty files", files, listing.Options{Own: true}, 4 + 10 + 50, 0},
-		{"three missing files", []string{"/a", "/b", "/c"}, listing.Options{}, 1 + 3, 0},
+		{"the root", []string{"/"}, listing.Options{Own: true}, 2, 1},
+		{"ten directories of five files", dirs, listing.Options{}, 3 + 10, 10 + 10},
+		{"one directory of ten directories", []string{"/warehouse/db/table"}, listing.Options{}, 3, 1 + 1 + 10},
+		{"the same without times", []string{"/warehouse/db/table"}, listing.Options{Columns: rows.ColKind}, 3, 1 + 1},
+		{"fifty files", files, listing.Options{}, 3 + 10 + 50, 0},
+		{"own entries of fifty files", files, listing.Options{Own: true}, 3 + 10 + 50, 0},
+		{"three missing files", []string{"/a", "/b", "/c"}, listing.Options{}, 3, 0},
 	}
 	for _, test := range tests {
-		before := w.tree.Stats()
-		m, err := page(t.Context(), l, root, test.paths, test.options, nil)
-		if err != nil || !m.Done {
-			t.Fatal(m, err)
-		}
-		after := w.tree.Stats()
-		gets, seeks := after.Gets-before.Gets, after.Seeks-before.Seeks
-		if gets != test.gets || seeks != test.seeks {
+		if gets, seeks := pageReads(t, cold, fromStore, test.paths, test.options); gets != test.gets || seeks != test.seeks {
 			t.Errorf("%s: %d gets, %d seeks; want %d, %d", test.name, gets, seeks, test.gets, test.seeks)
+		}
+		for range 2 {
+			pageReads(t, hot, fromMemory, test.paths, test.options)
+		}
+		if gets, seeks := pageReads(t, hot, fromMemory, test.paths, test.options); gets+seeks != 0 {
+			t.Errorf("%s, listed before: %d gets, %d seeks", test.name, gets, seeks)
 		}
 	}
 }
 
-func TestNothingIsAllocatedPerRow(t *testing.T) {
+// perPage is how many allocations list costs. Buffers that were used once must serve again:
+// so no garbage collection may come between, which would empty the pools.
+func perPage(list func()) float64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	return testing.AllocsPerRun(5, list)
+}
+
+// Once warm, neither a row nor a path nor a page allocates.
+func TestAPageOfHotDirectoriesAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	w := newWorld(t)
-	const n = 20_000
-	w.build(filesIn("/d", n)...)
-	l := w.lister(listing.Config{})
-	for _, o := range []listing.Options{
-		{Columns: rows.AllColumns},
-		{Columns: rows.AllColumns, Consistency: muster.ConsistencySnapshot},
-	} {
-		allocs := testing.AllocsPerRun(3, func() {
-			err := l.Stream(t.Context(), root, o, nil, feedOf([]string{"/d"}, 1), func(*listing.Message) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+	w := openTree(t, namespace.Options{FS: vfs.NewMem(), Superuser: root.User, ImageBytes: 64 << 20})
+	var dirs []string
+	var commands []muster.Command
+	for d := range 1000 {
+		dirs = append(dirs, fmt.Sprintf("/table/ds=%d/bucket=%04d", d/100, d))
+		commands = append(commands, muster.Create{
+			Path: dirs[d] + "/part-00000", Mode: 0o644, Replication: muster.Replicated(3), BlockSize: 1 << 20, Length: 1 << 20,
+			Blocks: []muster.Block{{Container: 1, LocalID: uint64(d), Length: 1 << 20}}, Parents: true,
 		})
-		if allocs > n/20 { // each page has some: its reader, its iterators
-			t.Errorf("consistency %v: %.0f allocations for %d rows", o.Consistency, allocs, n)
+	}
+	w.do(commands...)
+	w.build(filesIn("/large", 3000)...)
+	l := w.lister(listing.Config{Limit: 3000})
+	send := func(*listing.Message) error { return nil }
+	shuffled := slices.Clone(dirs)
+	rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	for name, paths := range map[string][]string{
+		"one path": dirs[:1], "a thousand": dirs, "shuffled": shuffled, "one large": {"/large"}, "of directories": {"/table/ds=0", "/table"},
+	} {
+		for _, columns := range []rows.Columns{0, rows.AllColumns, rows.ColName} {
+			list := func() {
+				if err := l.Page(t.Context(), root, paths, listing.Options{Columns: columns}, nil, send); err != nil {
+					t.Fatal(err)
+				}
+			}
+			list()
+			if n := perPage(list); n > 0 {
+				t.Errorf("%s, columns %x: %v allocations a page", name, columns, n)
+			}
+		}
+	}
+}
+
+// A stream costs its goroutines and channels; its rows, paths and pages cost nothing.
+func TestALongerStreamAllocatesNoMore(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	w := openTree(t, namespace.Options{FS: vfs.NewMem(), Superuser: root.User, ImageBytes: 64 << 20})
+	w.build("/a/f", "/b/f", "/c/")
+	w.build(filesIn("/large", 3000)...)
+	l := w.lister(listing.Config{})
+	chunk := append(slices.Repeat([]string{"/a", "/b", "/c"}, 300), "/large")
+	for _, c := range []muster.Consistency{muster.ConsistencyPage, muster.ConsistencySnapshot} {
+		stream := func(chunks int) float64 {
+			list := func() {
+				left := chunks
+				next := func(context.Context) ([]string, error) {
+					if left--; left < 0 {
+						return nil, io.EOF
+					}
+					return chunk[:len(chunk):len(chunk)], nil
+				}
+				err := l.Stream(t.Context(), root, listing.Options{Columns: rows.AllColumns, Consistency: c}, nil, next, func(*listing.Message) error { return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			list()
+			return perPage(list)
+		}
+		short, long := stream(3), stream(43)
+		t.Logf("consistency %v: %v and %v allocations", c, short, long)
+		if long > short+40*2 { // chunks that wait together are copied
+			t.Errorf("consistency %v: %v allocations for 43 chunks, %v for 3", c, long, short)
 		}
 	}
 }

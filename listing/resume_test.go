@@ -21,7 +21,7 @@ import (
 // whose bounds differ with i.
 func restarted(t *testing.T, fs vfs.FS, i int, f func(l *listing.Lister)) {
 	t.Helper()
-	tree, err := namespace.Open("tree", namespace.Options{FS: fs, Superuser: root.User})
+	tree, err := namespace.Open("tree", withImages(namespace.Options{FS: fs, Superuser: root.User}))
 	if err != nil {
 		t.Fatal(err)
 	}

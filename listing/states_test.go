@@ -11,7 +11,6 @@ import (
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/listing/rows"
-	"github.com/muster-fs/muster/namespace"
 )
 
 // stateColumns are those that the model knows.
@@ -174,52 +173,39 @@ func TestEveryPageShowsExactlyOneStateOfTheHistory(t *testing.T) {
 	if testing.Short() {
 		commits, large = 150, 1200
 	}
-	for name, budget := range imageBudgets() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seed := rand.Uint64()
-			m := newModel(func(o namespace.Options) *world { return openTree(t, budget(o)) }, seed, large)
-			l := m.lister(listing.Config{})
-			seen := make([][]*sighting, 3)
-			var group sync.WaitGroup
-			ctx, stop := context.WithCancel(context.Background())
-			for i := range seen {
-				random := rand.New(rand.NewPCG(seed, uint64(i)))
-				group.Go(func() {
-					for rounds := 0; (ctx.Err() == nil || rounds < 3) && !t.Failed() && rounds < 100; rounds++ {
-						paths, limit := statePaths(random), 1+random.IntN(1<<(1+random.IntN(11)))
-						if slices.Contains(paths, "/q/big") {
-							limit += 100
-						}
-						if random.IntN(3) == 0 {
-							seen[i] = append(seen[i], m.walkSnapshot(l, paths, limit))
-						} else {
-							seen[i] = append(seen[i], m.walkPages(l, paths, limit))
-						}
-					}
-				})
-			}
-			for range commits {
-				for range 1 + m.random.IntN(3) {
-					m.step()
+	seed := rand.Uint64()
+	m := newModel(t, seed, large)
+	l := m.lister(listing.Config{})
+	seen := make([][]*sighting, 3)
+	var group sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	for i := range seen {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		group.Go(func() {
+			for rounds := 0; (ctx.Err() == nil || rounds < 3) && !t.Failed() && rounds < 100; rounds++ {
+				paths, limit := statePaths(random), 1+random.IntN(1<<(1+random.IntN(11)))
+				if slices.Contains(paths, "/q/big") {
+					limit += 100
 				}
-				m.commit()
-			}
-			stop()
-			group.Wait()
-			for _, sightings := range seen {
-				for _, s := range sightings {
-					m.check(s)
+				if random.IntN(3) == 0 {
+					seen[i] = append(seen[i], m.walkSnapshot(l, paths, limit))
+				} else {
+					seen[i] = append(seen[i], m.walkPages(l, paths, limit))
 				}
 			}
 		})
 	}
-}
-
-// imageBudgets are how much memory a tree has for directories: as it comes, none, and so
-// little that there is always something to evict.
-func imageBudgets() map[string]func(namespace.Options) namespace.Options {
-	return map[string]func(namespace.Options) namespace.Options{
-		"default": func(o namespace.Options) namespace.Options { return o },
+	for range commits {
+		for range 1 + m.random.IntN(3) {
+			m.step()
+		}
+		m.commit()
+	}
+	stop()
+	group.Wait()
+	for _, sightings := range seen {
+		for _, s := range sightings {
+			m.check(s)
+		}
 	}
 }
