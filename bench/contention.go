@@ -66,7 +66,7 @@ type contentionRound struct {
 // Run runs the experiment.
 func (e *Contention) Run(ctx context.Context) (ContentionResult, error) {
 	r := ContentionResult{Writers: e.Writers, Batch: e.Batch, Rounds: e.Rounds}
-	if err := e.validate(); err != nil {
+	if err := e.Validate(); err != nil {
 		return r, err
 	}
 	e.paths = slices.Collect(e.Table.Paths())
@@ -97,8 +97,11 @@ func (e *Contention) Run(ctx context.Context) (ContentionResult, error) {
 	return r, nil
 }
 
-func (e *Contention) validate() error {
+// Validate names the first thing that cannot be run.
+func (e *Contention) Validate() error {
 	switch {
+	case e.Table.Partitions < 1 || e.Table.Files < 1:
+		return fmt.Errorf("%d directories of %d files; at least 1 of each", e.Table.Partitions, e.Table.Files)
 	case e.Writers < 1 || e.Batch < 1 || e.Batch > muster.MaxBatchCommands/2:
 		return fmt.Errorf("%d writers with %d creations a call; at least 1 of each, and at most %d a call", e.Writers, e.Batch, muster.MaxBatchCommands/2)
 	case e.Rounds < 1 || e.RoundTime < time.Millisecond:

@@ -27,7 +27,7 @@ func TestContentionComparesPaces(t *testing.T) {
 			t.Errorf("%s: %v", name, f)
 		}
 	}
-	if err := (&Contention{Client: c, Table: table, Root: "/w"}).validate(); err == nil {
+	if err := (&Contention{Client: c, Table: table, Root: "/w"}).Validate(); err == nil {
 		t.Error("no writers, and no error")
 	}
 }
