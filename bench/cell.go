@@ -23,6 +23,7 @@ type cell struct {
 	empty  func(context.Context) error          // a call that does nothing; nil: there is no wire
 
 	roundTime time.Duration
+	cold      bool
 }
 
 // plan is how much an arm lists in a round.
@@ -146,7 +147,7 @@ func (c *cell) run(ctx context.Context, arms []Arm, rounds int, step func(done i
 		if plans[i], err = c.plan(ctx, a); err != nil {
 			return nil, err
 		}
-		r := Result{Shape: c.shape.String(), Place: c.place.String(), Arm: a.Name, Goroutines: a.Goroutines, Directories: plans[i].directories}
+		r := Result{Shape: c.shape.String(), Place: c.place.String(), Arm: a.Name, Goroutines: a.Goroutines, Cold: c.cold, Directories: plans[i].directories}
 		bytes := 0.0
 		if r.RowsEqual, bytes, err = c.check(ctx, a, plans[i]); err != nil {
 			return nil, err

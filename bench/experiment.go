@@ -34,6 +34,9 @@ type Experiment struct {
 	// need none.
 	Dir   string
 	Serve func(ctx context.Context, dir string) (*Process, error)
+	// Cold says that the server of our own keeps no directory in memory, so that each is
+	// read from the store each time; Serve sees to that. The store's own cache is warm.
+	Cold bool
 	// Delay starts a Proxy in a process of its own, so that its work is not taken for
 	// the client's.
 	Delay func(ctx context.Context, target string, roundTrip time.Duration) (*Process, error)
@@ -79,6 +82,9 @@ func (e *Experiment) Validate() error {
 	case len(e.Shapes) == 0 || len(e.Places) == 0 || len(e.Arms) == 0:
 		return errors.New("no shape, no place or no arm")
 	}
+	if e.Cold && e.Server != "" {
+		return errors.New("a server that runs already keeps in memory what it was told to when it started")
+	}
 	for _, p := range e.Places {
 		if own := e.Server == ""; own != (p.Name != running) {
 			if own {
@@ -119,7 +125,11 @@ func (e *Experiment) has(name string) bool {
 
 // runInProcess fills the tables of a store of our own, and lists them if that is asked for.
 func (e *Experiment) runInProcess(ctx context.Context) (err error) {
-	tree, err := namespace.Open(e.Dir, namespace.Options{})
+	options := namespace.Options{}
+	if e.Cold {
+		options.ImageBytes = 1
+	}
+	tree, err := namespace.Open(e.Dir, options)
 	if err != nil {
 		return err
 	}
@@ -301,8 +311,7 @@ func (e *Experiment) count(ctx context.Context, p Place, addr string) (*counted,
 
 // compare runs a cell and reports it.
 func (e *Experiment) compare(ctx context.Context, root string, c cell) error {
-	c.paths = slices.Collect(c.shape.table(root).Paths())
-	c.roundTime = e.RoundTime
+	c.paths, c.roundTime, c.cold = c.shape.paths(root), e.RoundTime, e.Cold
 	if err := e.expect(ctx, &c); err != nil {
 		return err
 	}

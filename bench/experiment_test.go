@@ -52,6 +52,7 @@ func run(t *testing.T, e *Experiment) (all []Result) {
 func TestAnExperimentTellsEverythingOfEveryArmInEveryPlace(t *testing.T) {
 	shapes := []Shape{
 		{Partitions: 70, Entries: 2},
+		{Partitions: 70, Entries: 2, Shuffled: true},
 		{Partitions: 1, Entries: 1300},
 		{Partitions: 1, Entries: 60, Directories: true},
 		{Partitions: 1, Entries: 60, Directories: true, NoMTime: true},
@@ -222,6 +223,7 @@ func TestWhatCannotBeRunIsNamed(t *testing.T) {
 		"0 rounds":                    func(e *Experiment) { e.Rounds = 0 },
 		"rounds of 1µs":               func(e *Experiment) { e.RoundTime = time.Microsecond },
 		"no shape":                    func(e *Experiment) { e.Arms = nil },
+		"a server that runs":          func(e *Experiment) { e.Server, e.Cold = "127.0.0.1:1", true },
 		"place server+1ms":            func(e *Experiment) { e.Places = []Place{{running, time.Millisecond}} },
 		"place in-process: on a runn": func(e *Experiment) { e.Server = "127.0.0.1:1" },
 	} {

@@ -13,6 +13,7 @@ type Result struct {
 	Arm         string `json:"arm"`
 	Goroutines  int    `json:"goroutines"`
 	Located     bool   `json:"located"`
+	Cold        bool   `json:"cold"` // the server kept no directory in memory
 	Rounds      int    `json:"rounds"`
 	Directories int    `json:"directories"` // listed in a round; fewer than the shape has if all would take too long
 	Statuses    int    `json:"statuses"`    // rows of a round

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/muster-fs/muster/listing/rows"
@@ -10,13 +12,15 @@ import (
 
 // Shape is the form of a listed table: how many directories, and what is in each. It is
 // written as 30000x1 (30,000 directories of one file), 1x30000d (one directory of 30,000
-// directories), or 1x30000d-nomtime (the same, without asking for the times, which a
-// directory keeps elsewhere than in its parent's listing).
+// directories), 1x30000d-nomtime (the same, without asking for the times, which a
+// directory keeps elsewhere than in its parent's listing), or with -shuffled at the end
+// (the directories are listed in no order).
 type Shape struct {
 	Partitions  int
 	Entries     int  // in each
 	Directories bool // the entries are directories and not files
 	NoMTime     bool // mtime is not asked for
+	Shuffled    bool // the directories are listed in no order, the same one each time
 }
 
 // Shapes returns the shapes that are compared if nothing else is asked for.
@@ -34,15 +38,15 @@ func Shapes() []Shape {
 // maxStatuses bounds a shape: the digests of its directories are kept.
 const maxStatuses = 10_000_000
 
-var shapeText = regexp.MustCompile(`^([0-9]{1,8})x([0-9]{1,8})(d(-nomtime)?)?$`)
+var shapeText = regexp.MustCompile(`^([0-9]{1,8})x([0-9]{1,8})(d(-nomtime)?)?(-shuffled)?$`)
 
 // ParseShape reads what String writes.
 func ParseShape(text string) (Shape, error) {
 	m := shapeText.FindStringSubmatch(text)
 	if m == nil {
-		return Shape{}, fmt.Errorf("shape %q: write DIRECTORIESxFILES such as 30000x1, 1x30000d for a directory of directories, or 1x30000d-nomtime", text)
+		return Shape{}, fmt.Errorf("shape %q: write DIRECTORIESxFILES such as 30000x1, 1x30000d for a directory of directories, or 1x30000d-nomtime; -shuffled at the end mixes the paths", text)
 	}
-	s := Shape{Directories: m[3] != "", NoMTime: m[4] != ""}
+	s := Shape{Directories: m[3] != "", NoMTime: m[4] != "", Shuffled: m[5] != ""}
 	s.Partitions, _ = strconv.Atoi(m[1])
 	s.Entries, _ = strconv.Atoi(m[2])
 	if s.Partitions < 1 || s.Entries < 1 || s.Statuses() > maxStatuses {
@@ -59,6 +63,9 @@ func (s Shape) String() string {
 	if s.NoMTime {
 		text += "-nomtime"
 	}
+	if s.Shuffled {
+		text += "-shuffled"
+	}
 	return text
 }
 
@@ -73,10 +80,10 @@ func (s Shape) columns() rows.Columns {
 	return rows.DefaultColumns
 }
 
-// table returns the table below root that has the shape. Shapes that differ in the
-// columns asked for share one.
+// table returns the table below root that has the shape. Shapes that differ in how they
+// are listed share one.
 func (s Shape) table(root string) Table {
-	s.NoMTime = false
+	s.NoMTime, s.Shuffled = false, false
 	t := Table{Root: root + "/" + s.String(), Partitions: s.Partitions}
 	if s.Directories {
 		t.Directories = s.Entries
@@ -84,6 +91,15 @@ func (s Shape) table(root string) Table {
 		t.Files = s.Entries
 	}
 	return t
+}
+
+// paths are the directories to list.
+func (s Shape) paths(root string) []string {
+	all := slices.Collect(s.table(root).Paths())
+	if s.Shuffled {
+		rand.New(rand.NewPCG(13616, 1)).Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	}
+	return all
 }
 
 // suits says whether an arm differs from a simpler one here: several goroutines share

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,12 +10,14 @@ import (
 
 func TestShapesAreReadAsTheyAreWritten(t *testing.T) {
 	for text, want := range map[string]Shape{
-		"30000x1":          {Partitions: 30_000, Entries: 1},
-		"1x30000d":         {Partitions: 1, Entries: 30_000, Directories: true},
-		"1x30000d-nomtime": {Partitions: 1, Entries: 30_000, Directories: true, NoMTime: true},
-		"1000000x10":       {Partitions: 1_000_000, Entries: 10},
-		"2x3d":             {Partitions: 2, Entries: 3, Directories: true},
-		"1x1":              {Partitions: 1, Entries: 1},
+		"30000x1":               {Partitions: 30_000, Entries: 1},
+		"1x30000d":              {Partitions: 1, Entries: 30_000, Directories: true},
+		"1x30000d-nomtime":      {Partitions: 1, Entries: 30_000, Directories: true, NoMTime: true},
+		"1000000x10":            {Partitions: 1_000_000, Entries: 10},
+		"2x3d":                  {Partitions: 2, Entries: 3, Directories: true},
+		"30000x1-shuffled":      {Partitions: 30_000, Entries: 1, Shuffled: true},
+		"2x3d-nomtime-shuffled": {Partitions: 2, Entries: 3, Directories: true, NoMTime: true, Shuffled: true},
+		"1x1":                   {Partitions: 1, Entries: 1},
 	} {
 		got, err := ParseShape(text)
 		if err != nil || got != want || got.String() != text {
@@ -40,6 +43,11 @@ func TestTheTableOfAShapeHasItsForm(t *testing.T) {
 	}
 	if got := without.table("/b"); got != with.table("/b") || got != (Table{Root: "/b/1x4d", Partitions: 1, Directories: 4}) {
 		t.Errorf("%+v", got)
+	}
+	mixed := Shape{Partitions: 50, Entries: 3, Shuffled: true}
+	ordered, paths := (Shape{Partitions: 50, Entries: 3}).paths("/b"), mixed.paths("/b")
+	if slices.Equal(paths, ordered) || !slices.Equal(paths, mixed.paths("/b")) || !slices.Equal(slices.Sorted(slices.Values(paths)), ordered) {
+		t.Errorf("shuffled: %q", paths)
 	}
 	if files.columns() != rows.DefaultColumns || with.columns() != rows.DefaultColumns || without.columns().Has(rows.ColMTime) {
 		t.Error("the wrong columns are asked for")

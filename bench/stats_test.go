@@ -95,7 +95,7 @@ func TestFieldsOfAResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"shape":"30000x1","place":"loopback+1ms","arm":"pages-100","goroutines":0,"located":false,"rounds":0,` +
+	want := `{"shape":"30000x1","place":"loopback+1ms","arm":"pages-100","goroutines":0,"located":false,"cold":false,"rounds":0,` +
 		`"directories":0,"statuses":0,"calls":0,"statuses_per_s":0,"statuses_per_s_min":0,"statuses_per_s_max":0,"us_per_status":0,` +
 		`"cpu_us_server":0,"cpu_us_client":0,"bytes_per_status":0,"allocs_per_status_server":0,"allocs_per_status_client":0,` +
 		`"alloc_bytes_per_status_server":0,"alloc_bytes_per_status_client":0,"first_row_ms":0,"ratio_to_iterator":0,` +

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ func (a *app) startChild(ctx context.Context, args ...string) (*bench.Process, e
 	}
 	// The pipe on its standard input is its lifeline: it stops when that is closed, by us
 	// or because we are gone.
-	cmd := exec.CommandContext(ctx, self, append(args, "--stop-with-stdin")...)
+	cmd := exec.CommandContext(ctx, self, slices.Concat(args, []string{"--stop-with-stdin"})...)
 	cmd.Env = withoutConfiguration(os.Environ())
 	cmd.Stderr = a.stderr
 	stdin, err := cmd.StdinPipe()

@@ -25,6 +25,7 @@ type listingFlags struct {
 	rounds  int
 	time    time.Duration
 	quick   bool
+	cold    bool
 	root    string
 	plot    string
 	profile string
@@ -43,8 +44,8 @@ Arms are iterator (one directory a call), iterator-16 and iterator-64 (the same 
 goroutines), pages-100 and pages-1000 (as many directories a call and entries a page, as
 in HDFS-13616), and stream (all in one call). Places are in-process (no wire and no client),
 loopback, and loopback+1ms and the like: through a proxy that adds to the round trip.
-Shapes are DIRECTORIESxFILES, 1x30000d (one directory of directories), and 1x30000d-nomtime
-(without their times). An arm that would take longer for a round than --round-time lists only
+Shapes are DIRECTORIESxFILES, 1x30000d (one directory of directories), 1x30000d-nomtime
+(without their times), and with -shuffled at the end (paths in no order). An arm that would take longer for a round than --round-time lists only
 the first of the directories; the column "statuses" says how many rows a round had.
 
 With --server the tables are made on that server, below --root, and removed afterwards;
@@ -68,6 +69,7 @@ Figures are medians of the rounds. Ratios hold within one run, on an idle machin
 	flags.IntVar(&f.rounds, "rounds", 5, "`NUMBER` of rounds")
 	flags.DurationVar(&f.time, "round-time", 5*time.Second, "`TIME` that an arm's round may take")
 	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: fewer shapes and places, rounds of 80ms")
+	flags.BoolVar(&f.cold, "cold", false, "keep no directory in memory: each is read from the store, whose cache is warm")
 	flags.StringVar(&f.root, "root", "/bench", "with --server: `FOLDER` of the tables; it must not exist, and is removed afterwards")
 	flags.StringVar(&f.plot, "plot", "", "draw the results into this `FILE`.svg")
 	flags.StringVar(&f.profile, "profile", "", "write CPU profiles into this `DIR`: client.pprof, and server.pprof of our own server")
@@ -84,7 +86,7 @@ var (
 
 // experiment returns the experiment that the flags ask for.
 func (a *app) experiment(f *listingFlags, changed func(flag string) bool) (*bench.Experiment, error) {
-	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Shapes: bench.Shapes(), Arms: bench.Arms()}
+	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Cold: f.cold, Shapes: bench.Shapes(), Arms: bench.Arms()}
 	if changed("server") {
 		c := a.config.Client
 		e.Server, e.Root, e.Client = c.Server, resolve(f.root), client.Options{User: c.User, Groups: c.Groups, Connections: c.Connections}
@@ -150,11 +152,14 @@ func armNamed(name string) (bench.Arm, error) {
 
 // benchListing runs the experiment and prints, draws and judges its results.
 func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experiment) (err error) {
-	if e.Dir, err = os.MkdirTemp("", "muster-bench-"); err != nil {
+	dir, err := os.MkdirTemp("", "muster-bench-")
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(e.Dir)) }()
-	serverArgs := []string{"up", "--listen", "127.0.0.1:0", "--log-level", "warn"}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := a.listingProcesses(dir, f, e); err != nil {
+		return err
+	}
 	if f.profile != "" {
 		profile, err := createIn(f.profile, "client.pprof")
 		if err != nil {
@@ -162,13 +167,6 @@ func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experi
 		}
 		defer func() { err = errors.Join(err, profile.Close()) }()
 		e.Profile = profile
-		serverArgs = append(serverArgs, "--cpu-profile", filepath.Join(f.profile, "server.pprof"))
-	}
-	e.Serve = func(ctx context.Context, dir string) (*bench.Process, error) {
-		return a.startChild(ctx, append(serverArgs, "--data", dir)...)
-	}
-	e.Delay = func(ctx context.Context, target string, roundTrip time.Duration) (*bench.Process, error) {
-		return a.startChild(ctx, "bench", "delay", "--to", target, "--round-trip", roundTrip.String())
 	}
 	e.Progress = func(title string, parts int) (func(int), func()) {
 		bar := a.startBar(ctx, title, parts)
@@ -192,6 +190,28 @@ func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experi
 		}
 	}
 	return judge(all)
+}
+
+// listingProcesses says how the processes of the experiment are started, with all their
+// files in dir.
+func (a *app) listingProcesses(dir string, f *listingFlags, e *bench.Experiment) error {
+	e.Dir = filepath.Join(dir, "data")
+	up := []string{"up", "--data", e.Dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}
+	if f.cold {
+		config := filepath.Join(dir, "muster.yaml")
+		if err := os.WriteFile(config, []byte("namespace:\n  image_size: 1B\n"), 0o600); err != nil {
+			return err
+		}
+		up = append(up, "--config", config)
+	}
+	if f.profile != "" {
+		up = append(up, "--cpu-profile", filepath.Join(f.profile, "server.pprof"))
+	}
+	e.Serve = func(ctx context.Context, _ string) (*bench.Process, error) { return a.startChild(ctx, up...) }
+	e.Delay = func(ctx context.Context, target string, roundTrip time.Duration) (*bench.Process, error) {
+		return a.startChild(ctx, "bench", "delay", "--to", target, "--round-trip", roundTrip.String())
+	}
+	return nil
 }
 
 // createIn creates a file in a folder, which is made if it is missing.

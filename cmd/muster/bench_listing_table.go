@@ -14,7 +14,11 @@ import (
 // allocations are for each status; µs of CPU for each are seconds for a million.
 func (a *app) printListingTable(results []bench.Result) error {
 	first := results[0]
-	fmt.Fprintf(a.stdout, "\n%s, %s\n", first.Shape, first.Place)
+	cold := ""
+	if first.Cold {
+		cold = ", cold"
+	}
+	fmt.Fprintf(a.stdout, "\n%s, %s%s\n", first.Shape, first.Place, cold)
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "arm\tstatuses/s\tmin\tmax\tµs\tto iterator\tstatuses\tcalls\tbytes\t"+
 		"CPU µs srv\tCPU µs cli\tallocs srv\tallocs cli\talloc B srv\talloc B cli\tfirst row ms\trows\t\n")
