@@ -10,12 +10,12 @@ import (
 // JSON.
 type Figure float64
 
-// Known says whether it was measured.
-func (f Figure) Known() bool { return !math.IsNaN(float64(f)) }
+// Known says whether it was measured. What was divided by nothing was not.
+func (f Figure) Known() bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
 
 // MarshalJSON writes six digits and no exponent.
 func (f Figure) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
+	if !f.Known() {
 		return []byte("null"), nil
 	}
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', 6, 64), 64)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,7 +197,7 @@ func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experi
 // files in dir.
 func (a *app) listingProcesses(dir string, f *listingFlags, e *bench.Experiment) error {
 	e.Dir = filepath.Join(dir, "data")
-	up := []string{"up", "--data", e.Dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}
+	up := []string{"up", "--listen", "127.0.0.1:0", "--log-level", "warn"}
 	if f.cold {
 		config := filepath.Join(dir, "muster.yaml")
 		if err := os.WriteFile(config, []byte("namespace:\n  image_size: 1B\n"), 0o600); err != nil {
@@ -207,7 +208,9 @@ func (a *app) listingProcesses(dir string, f *listingFlags, e *bench.Experiment)
 	if f.profile != "" {
 		up = append(up, "--cpu-profile", filepath.Join(f.profile, "server.pprof"))
 	}
-	e.Serve = func(ctx context.Context, _ string) (*bench.Process, error) { return a.startChild(ctx, up...) }
+	e.Serve = func(ctx context.Context, data string) (*bench.Process, error) {
+		return a.startChild(ctx, slices.Concat(up, []string{"--data", data})...)
+	}
 	e.Delay = func(ctx context.Context, target string, roundTrip time.Duration) (*bench.Process, error) {
 		return a.startChild(ctx, "bench", "delay", "--to", target, "--round-trip", roundTrip.String())
 	}

@@ -32,7 +32,7 @@ func (a *app) printListingTable(results []bench.Result) error {
 			arm = fmt.Sprintf("%s-%d", r.Arm, r.Goroutines)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", arm,
-			whole(r.StatusesPerSecond), whole(r.MinStatusesPerSecond), whole(r.MaxStatusesPerSecond), short(r.MicrosPerStatus), short(r.Ratio)+"x",
+			whole(r.StatusesPerSecond), whole(r.MinStatusesPerSecond), whole(r.MaxStatusesPerSecond), short(r.MicrosPerStatus), times(r.Ratio),
 			humanize.Comma(int64(r.Statuses)), humanize.Comma(int64(r.Calls)), short(r.Bytes), short(r.CPUServer), short(r.CPUClient),
 			short(r.AllocsServer), short(r.AllocsClient), short(r.AllocBytesServer), short(r.AllocBytesClient), short(r.FirstRow), rows)
 	}
@@ -46,6 +46,14 @@ func (a *app) printListingTable(results []bench.Result) error {
 		}
 	}
 	return nil
+}
+
+// times writes a ratio.
+func times(f bench.Figure) string {
+	if !f.Known() {
+		return "-"
+	}
+	return short(f) + "x"
 }
 
 // whole writes a figure without decimals.
