@@ -92,23 +92,25 @@ func (tx *txn) mayChange(dir int32) error {
 // owners are who a new entry belongs to.
 type owners struct{ user, group string }
 
-// newOwners checks who a new entry in a directory shall belong to; "" is the caller, or the
-// directory's group.
-func (tx *txn) newOwners(dir int32, o owners) (owners, error) {
-	var r muster.Row
-	if _, err := decodeRow(tx.walk.nodes[dir].row, &r); err != nil {
-		return o, err
+// setOwners checks who a new entry in a directory shall belong to, and enters it in its row; "" is
+// the caller, or the directory's group.
+func (tx *txn) setOwners(dir int32, o owners, r *muster.Row) error {
+	var parent muster.Row
+	if _, err := decodeRow(tx.walk.nodes[dir].row, &parent); err != nil {
+		return err
 	}
 	if o.user == "" {
 		o.user = tx.who.User
 	} else if err := tx.mayGive(o.user); err != nil {
-		return o, err
+		return err
 	}
-	if o.group == "" || o.group == string(r.Group) {
-		o.group = string(r.Group)
-		return o, nil
+	tx.names = append(append(tx.names[:0], o.user...), o.group...)
+	r.Owner, r.Group = tx.names[:len(o.user):len(o.user)], tx.names[len(o.user):]
+	if o.group == "" || o.group == string(parent.Group) {
+		r.Group = parent.Group
+		return nil
 	}
-	return o, tx.mayGroup(o.group)
+	return tx.mayGroup(o.group)
 }
 
 // mayGive checks that the caller may make user the owner of an entry of the caller's.
@@ -138,12 +140,11 @@ func (tx *txn) insert(dir int32, name string, o owners, r *muster.Row, b blockLi
 	if err := tx.mayChange(dir); err != nil {
 		return 0, err
 	}
-	o, err := tx.newOwners(dir, o)
-	if err != nil {
+	if err := tx.setOwners(dir, o, r); err != nil {
 		return 0, err
 	}
-	r.ID, r.Owner, r.Group = tx.meta.nextID, []byte(o.user), []byte(o.group)
-	rec := record{kind: r.Kind, parent: tx.walk.nodes[dir].id, name: []byte(name)}
+	r.ID = tx.meta.nextID
+	rec := record{kind: r.Kind, parent: tx.walk.nodes[dir].id, name: tx.arena.text(name)}
 	entries := entryDelta{entries: 1}
 	if r.Kind == muster.Directory {
 		rec.mtime, rec.changedAt, rec.recordAt = mtime, tx.meta.txid, tx.meta.txid
@@ -274,7 +275,8 @@ func (tx *txn) create(c *muster.Create) (uint64, error) {
 		Kind: muster.File, Mode: c.Mode, ATime: tx.stampOr(c.ATime),
 		Length: c.Length, Replication: c.Replication, BlockSize: c.BlockSize,
 	}
-	b = blockList{len(c.Blocks), appendBlocks(nil, c.Blocks[:min(len(c.Blocks), inlineBlocks)])}
+	tx.blocks = appendBlocks(tx.blocks[:0], c.Blocks[:min(len(c.Blocks), inlineBlocks)])
+	b = blockList{len(c.Blocks), tx.blocks}
 	id, err := tx.insert(dir, name, owners{c.Owner, c.Group}, &r, b, tx.stampOr(c.MTime))
 	if err == nil {
 		tx.setChunks(id, b, c.Blocks)

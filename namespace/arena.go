@@ -13,12 +13,23 @@ const (
 )
 
 func (a *arena) copy(b []byte) []byte {
-	if len(b) > len(a.free) {
-		a.next = max(minArenaChunk, min(2*a.next, maxArenaChunk), len(b))
+	c := a.room(len(b))
+	copy(c, b)
+	return c
+}
+
+func (a *arena) text(s string) []byte {
+	c := a.room(len(s))
+	copy(c, s)
+	return c
+}
+
+func (a *arena) room(n int) []byte {
+	if n > len(a.free) {
+		a.next = max(minArenaChunk, min(2*a.next, maxArenaChunk), n)
 		a.free = make([]byte, a.next)
 	}
-	c := a.free[:len(b):len(b)]
-	a.free = a.free[len(b):]
-	copy(c, b)
+	c := a.free[:n:n]
+	a.free = a.free[n:]
 	return c
 }

@@ -2,6 +2,8 @@ package namespace
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -195,5 +197,66 @@ func BenchmarkOpen(b *testing.B) {
 		b.StopTimer()
 		t.Close()
 		b.StartTimer()
+	}
+}
+
+// BenchmarkPage lists directories of one file in order, as a page does: 64 paths are resolved, then
+// loaded, then scanned; an operation is a directory. Hot is from memory; cold is with no images and
+// the store's blocks in its cache.
+func BenchmarkPage(b *testing.B) {
+	const dirs = 30_000
+	t := benchTree(b, dirs, 1)
+	paths := make([]string, dirs)
+	for d := range paths {
+		paths[d] = benchDir(d)
+	}
+	b.Run("hot", func(b *testing.B) {
+		benchStages(b, t, paths, dirs)
+		b.ResetTimer()
+		benchStages(b, t, paths, b.N)
+		s := t.Stats().Images
+		b.ReportMetric(float64(s.Bytes)/dirs, "bytes/dir")
+	})
+	shuffled := slices.Clone(paths)
+	rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	b.Run("shuffled", func(b *testing.B) { benchStages(b, t, shuffled, b.N) })
+	b.Run("cold", func(b *testing.B) {
+		for n := b.N; n > 0; n -= dirs {
+			b.StopTimer()
+			t.loads.cache.Evict(func(uint64) bool { return true })
+			b.StartTimer()
+			benchStages(b, t, paths, min(n, dirs))
+		}
+	})
+}
+
+func benchStages(b *testing.B, t *Tree, paths []string, n int) {
+	var res [64]Resolved
+	var row muster.Row
+	caller := &muster.Identity{User: "root"}
+	for next := 0; n > 0; {
+		v, err := t.View()
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := v.NewReader(caller)
+		for at := 0; at < 1000 && n > 0; at += len(res) {
+			page := res[:min(len(res), n)]
+			for i := range page {
+				if page[i], err = r.Resolve(paths[next%len(paths)], true); err != nil {
+					b.Fatal(err)
+				}
+				next++
+			}
+			r.Load(page)
+			for i := range page {
+				if err := r.Scan(&page[i], "", true); err != nil || !r.Next(&row) || r.Next(&row) {
+					b.Fatal(err, r.Err())
+				}
+			}
+			n -= len(page)
+		}
+		r.Close()
+		v.Release()
 	}
 }

@@ -128,6 +128,7 @@ func (r *Reader) runAt(dir uint64, name string, may func() (rows int, ok bool)) 
 			if p.rows, ok = may(); !ok {
 				return u
 			}
+			p.back = p.rows / 2
 		}
 		if u := r.loadRun(dir, u, p); u.has(name) {
 			return u
@@ -141,7 +142,7 @@ func (r *Reader) lookUpRun(dir uint64, name string) (run, plan) {
 	item, since, ok := r.cache.Get(dir, math.MaxUint64)
 	switch {
 	case !ok:
-		return run{}, plan{around: name}
+		return run{}, plan{from: name}
 	case item[0] != itemRanges:
 		return r.asOf(run{held: held{whole, item, since}}), plan{}
 	}
@@ -150,7 +151,7 @@ func (r *Reader) lookUpRun(dir uint64, name string) (run, plan) {
 	low, high := d.bounds(i)
 	key := d.key(i)
 	if key == 0 {
-		return run{low: []byte(name), high: high}, plan{}
+		return run{low: low, high: high}, plan{from: name}
 	}
 	if item, since, ok := r.cache.Get(key, math.MaxUint64); ok {
 		return r.asOf(run{held{whole, item, since}, low, high}), plan{}

@@ -22,12 +22,10 @@ const (
 	itemRanges = 3
 )
 
-// The bounds of an image. A larger directory is held in ranges. A range that is read for the
-// first time ends where there is room for some more.
+// The bounds of an image. A larger directory is held in ranges.
 const (
-	imageRows  = 1024
-	imageBytes = 64 << 10
-	firstRows  = imageRows * 3 / 4
+	imageRows   = 1024
+	rowImageMax = 64 // bytes a row, taken together
 )
 
 // image is the rows of a directory, or of a range of its names, in order. It never changes.
@@ -68,6 +66,9 @@ func (m *image) name(i int) []byte {
 	return b[1 : 1+int(b[0])]
 }
 
+// farthest is how far from a hint a name is looked for before it is looked for anywhere.
+const farthest = 8
+
 // find returns the place of the first name that is not before a given one, and whether it is
 // that name. It looks around the hint first.
 func (m *image) find(name string, hint int) (at int, ok bool) {
@@ -81,7 +82,7 @@ func (m *image) find(name string, hint int) (at int, ok bool) {
 			hi = hint
 		default:
 			lo = hint + 1
-			for step := 1; lo+step <= hi; step *= 2 {
+			for step := 1; step <= farthest && lo+step <= hi; step *= 2 {
 				probe := lo + step - 1
 				if string(m.name(probe)) >= name {
 					hi = probe
@@ -115,11 +116,8 @@ func (p *packer) add(name, row []byte) {
 	p.ends = append(p.ends, uint32(len(p.rows)))
 }
 
-// bytesOf is how many bytes go with a bound of rows.
-func bytesOf(rows int) int { return imageBytes / imageRows * rows }
-
 // full says whether so many rows, or the bytes that go with them, are there.
-func (p *packer) full(rows int) bool { return len(p.ends) >= rows || len(p.rows) >= bytesOf(rows) }
+func (p *packer) full(rows int) bool { return len(p.ends) >= rows || len(p.rows) >= rows*rowImageMax }
 
 // name is the name of the i-th row.
 func (p *packer) name(i int) []byte {
@@ -133,7 +131,7 @@ func (p *packer) name(i int) []byte {
 // cut drops rows until it is not more than full, and returns the name of the first that it dropped.
 func (p *packer) cut(rows int) (name []byte) {
 	n := len(p.ends)
-	for ; n > 1 && (n > rows || int(p.ends[n-1]) > bytesOf(rows)); n-- {
+	for ; n > 1 && (n > rows || int(p.ends[n-1]) > rows*rowImageMax); n-- {
 		name = p.name(n - 1)
 	}
 	p.rows, p.ends = p.rows[:p.ends[n-1]], p.ends[:n]
@@ -163,6 +161,9 @@ func checkRow(v []byte, r *muster.Row) error {
 	}
 	return err
 }
+
+// rowID returns the inode id of a row that was checked.
+func rowID(v []byte) uint64 { return binary.LittleEndian.Uint64(v[4:]) }
 
 // unpackRow is decodeRow for a row that was checked.
 func unpackRow(v []byte, r *muster.Row) (b blockList) {

@@ -14,6 +14,7 @@ import (
 // loading reads for one reader what is to become images, from the newest view. It goes forward
 // as long as what is wanted ascends, and then the store need not search anew.
 type loading struct {
+	most    int // rows of an image
 	flight  flight
 	view    *View // whose the iterators are, with a reference
 	rows    position
@@ -121,12 +122,17 @@ type stretch struct {
 	since     uint64
 }
 
-// plan says how much to read of what is wanted.
+// plan says how much to read of what is wanted, if it may not fit into an image.
 type plan struct {
-	around string // if the directory is large and nothing is known of it, from this name on
-	rows   int    // at most so many, unless it is a whole directory or an image's range; 0: the default
-	known  bool   // what is wanted had an image before
+	known bool   // it did fit before: begin where it begins
+	from  string // else begin with this name
+	rows  int    // and read so many; 0: as many as fit
+	back  int    // of which so many before the name
 }
+
+// firstRows is how many rows a range has when it is read for the first time: there is room for
+// some more.
+func firstRows(most int) int { return most * 3 / 4 }
 
 // read reads what is wanted of a directory, or as much of it as makes an image.
 func (l *loading) read(w *want, p plan) (s stretch, err error) {
@@ -136,22 +142,44 @@ func (l *loading) read(w *want, p plan) (s stretch, err error) {
 	if l.rec.parent == 0 && w.dir != rootID {
 		return s, corrupt("directory %d is being reclaimed", w.dir) // half of its rows may be gone
 	}
-	s = stretch{w.low, w.high, l.rec.changedAt}
-	if p.around != "" && l.rec.entries > imageRows {
-		s.low = []byte(p.around)
-	}
-	rows, keep := imageRows, firstRows
-	switch {
-	case p.known:
-		keep = imageRows / 2
-	case len(s.low) > 0:
-		rows = cmp.Or(p.rows, firstRows)
-		keep = rows
-	}
 	if err := l.rows.open(l.view, tagRow); err != nil {
 		return s, err
 	}
-	return s, l.readRows(w.dir, &s, rows, keep)
+	s = stretch{w.low, w.high, l.rec.changedAt}
+	part := len(w.low) > 0 || w.high != nil
+	rows, keep := l.most, firstRows(l.most)
+	switch {
+	case p.known:
+		keep = l.most / 2
+	case part || p.from != "" && l.rec.entries > uint64(l.most):
+		rows = cmp.Or(p.rows, keep)
+		keep = rows
+		s.low, err = l.goBack(w.dir, w.low, []byte(p.from), p.back)
+	}
+	if err == nil {
+		err = l.readRows(w.dir, &s, rows, keep)
+	}
+	return s, err
+}
+
+// goBack returns the name that is some rows before a given one, at least low.
+func (l *loading) goBack(dir uint64, low, name []byte, rows int) ([]byte, error) {
+	if rows == 0 || len(name) == 0 {
+		return name, nil
+	}
+	l.seeks++
+	l.rows.from = 0
+	l.rows.key = append(appendIDKey(l.rows.key[:0], tagRow, dir), name...)
+	iter := l.rows.iter
+	for ok := iter.SeekLT(l.rows.key); ok && rows > 0 && l.rows.at() == dir; ok = iter.Prev() {
+		before := iter.Key()[idKeyLen:]
+		if string(before) < string(low) {
+			break
+		}
+		name = append(name[:0], before...)
+		rows--
+	}
+	return name, storeError(iter.Error())
 }
 
 // readRows packs the rows of a stretch. If there are more than fit, it keeps some.

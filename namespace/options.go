@@ -44,7 +44,8 @@ type Options struct {
 	// reclaim handles; 0 is 1,024.
 	ReclaimStep int
 
-	idle bool // for tests: the tree does no background work by itself
+	idle      bool // for tests: the tree does no background work by itself
+	imageRows int  // for tests: rows of an image at most
 }
 
 // The defaults and bounds of Options.
@@ -91,6 +92,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.ImageBytes == 0 {
 		o.ImageBytes = defaultImageBytes()
+	}
+	if o.imageRows == 0 {
+		o.imageRows = imageRows
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = defaultMemTableBytes

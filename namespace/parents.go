@@ -17,6 +17,41 @@ type parent struct {
 // parents is how many of them a reader keeps.
 const parents = 32
 
+// resolveSibling resolves a sibling of the path before, if that takes no more than a look into
+// the image that the last name was in. It is what a page of partitions does most.
+func (r *Reader) resolveSibling(path string, res *Resolved) bool {
+	w := &r.walk
+	if !w.sibling(path) {
+		return false
+	}
+	dir := &w.nodes[w.dir.node]
+	p := &r.parents[dir.id%parents]
+	if p.id != dir.id || dir.access&mayExecute == 0 {
+		return false
+	}
+	if !p.run.has(path[w.last:]) {
+		return false
+	}
+	at, ok := p.rows.find(path[w.last:], p.hint)
+	if !ok {
+		return false
+	}
+	_, v := p.rows.row(at)
+	kind := muster.Kind(v[1])
+	if kind == muster.Link {
+		return false
+	}
+	p.hint = at + 1
+	w.path = path
+	w.back(w.above, w.dir)
+	res.path, res.row, res.kind, res.id = path, v, kind, rowID(v)
+	if res.access = mayRead | mayWrite | mayExecute; !w.who.super {
+		unpackRow(v, &w.cur)
+		res.access = w.who.access(&w.cur)
+	}
+	return true
+}
+
 // look implements source: from the directory's image if it can be had, else by a point read.
 // In an image a name that is missing is an answer too.
 func (r *Reader) look(dir uint64, name string, row *muster.Row) ([]byte, error) {
@@ -71,15 +106,16 @@ func (r *Reader) readChild(dir uint64, name string, row *muster.Row) ([]byte, er
 // again and again.
 func (r *Reader) enter(p *parent, name string) {
 	p.run = r.runAt(p.id, name, func() (rows int, ok bool) {
-		switch n := r.tree.door.miss(p.id); {
-		case n < 2:
+		rows = firstRows(r.load.most)
+		switch n := r.tree.door.miss(p.id); n {
+		case 1:
 			return 0, false
-		case n == 2:
-			return firstRows / 12, true
-		case n == 3:
-			return firstRows / 3, true
+		case 2:
+			rows /= 12
+		case 3:
+			rows /= 3
 		}
-		return firstRows, true
+		return max(rows, 1), true
 	})
 	if p.rows, p.hint = (image{}), 0; p.run.as == whole {
 		p.rows = openImage(p.run.item)

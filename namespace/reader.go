@@ -53,7 +53,7 @@ type Reader struct {
 }
 
 func newReader(t *Tree) *Reader {
-	return &Reader{tree: t, cache: t.loads.cache, images: t.loads.cache.Stats().Budget > 0}
+	return &Reader{tree: t, cache: t.loads.cache, images: t.loads.cache.Stats().Budget > 0, load: loading{most: t.opts.imageRows}}
 }
 
 // NewReader returns a reader that sees what the caller may see. Close it before the view is
@@ -107,12 +107,15 @@ func (r *Reader) noteClosed(err error) {
 // Errors: ErrInvalid if muster.CleanPath refuses the path, ErrNotFound, ErrNotDirectory if an
 // ancestor is none, ErrPermission, ErrLinkLoop, ErrCorrupt. They name the inode at fault,
 // unless it is the path's own last component.
-func (r *Reader) Resolve(path string, follow bool) (Resolved, error) {
+func (r *Reader) Resolve(path string, follow bool) (res Resolved, err error) {
+	if r.images && r.resolveSibling(path, &res) {
+		return res, nil
+	}
 	f, err := r.walk.resolve(path, follow)
 	if err != nil {
 		return Resolved{}, err
 	}
-	res := Resolved{path: r.walk.path, row: f.row}
+	res.path, res.row = r.walk.path, f.row
 	if f.node >= 0 {
 		n := &r.walk.nodes[f.node]
 		res.id, res.kind, res.access = n.id, muster.Directory, n.access

@@ -30,9 +30,13 @@ type txn struct {
 
 	mark  mark // to take back the request being applied
 	arena arena
-	key   []byte
-	value []byte
-	row   muster.Row // scratch
+
+	// Scratch.
+	key    []byte
+	value  []byte
+	names  []byte
+	blocks []byte
+	row    muster.Row
 }
 
 // rowKey is where a row lies.
