@@ -40,11 +40,17 @@ const (
 // against paths that were mixed up; the cursor's tag guards against forgery.
 type chain [16]byte
 
+// chainHead is what a chain and a length take before the path that is hashed.
+const chainHead = 16 + 8
+
 // next returns the chain that goes on with path. It uses the scratch buffer.
 func (c chain) next(path string, scratch *[]byte) chain {
-	b := append((*scratch)[:0], c[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(len(path)))
-	b = append(b, path...)
+	if cap(*scratch) < chainHead {
+		*scratch = make([]byte, 0, chainHead+256)
+	}
+	b := append((*scratch)[:chainHead], path...)
+	copy(b, c[:])
+	binary.BigEndian.PutUint64(b[len(c):], uint64(len(path)))
 	*scratch = b
 	return xxh3.Hash128(b).Bytes()
 }

@@ -67,7 +67,11 @@ func (c *collector) own(r *namespace.Reader, path string, res *namespace.Resolve
 
 // children lists the children of a directory, after the position's name.
 func (c *collector) children(r *namespace.Reader, path string, res *namespace.Resolved) (cut bool, err error) {
-	if err := r.Scan(res, string(c.position.name), c.blocks()); err != nil {
+	after := ""
+	if len(c.position.name) > 0 {
+		after = string(c.position.name)
+	}
+	if err := r.Scan(res, after, c.blocks()); err != nil {
 		return false, c.fail(path, res.ID(), err)
 	}
 	hides, first := c.options.Hidden != muster.HiddenNone, c.rows.Len()

@@ -18,10 +18,10 @@ type ring [ringMessages]Message
 
 // pipe hands messages from the goroutine that makes them, which it owns, to the one that
 // sends them, in order. Each message is in one of the channels or in one goroutine's
-// hands; the channels have room for all, so that only taking waits.
+// hands; the channels have room for all, so that giving never waits.
 type pipe struct {
-	free  chan *Message
-	ready chan *Message // closed when the goroutine has made its last
+	free  chan *Message // to be filled
+	ready chan *Message // to be sent; closed when the goroutine has made its last
 
 	lister *Lister
 	ring   *ring
@@ -54,16 +54,6 @@ func (p *pipe) start(ctx context.Context, end context.CancelCauseFunc, produce f
 			end(p.failed)
 		}
 	}()
-}
-
-// take returns a message to fill. Whoever took it puts it into ready.
-func (p *pipe) take(ctx context.Context) (*Message, error) {
-	select {
-	case m := <-p.free:
-		return m, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // deliver sends the messages in the calling goroutine until the last one is sent or the

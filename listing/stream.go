@@ -147,8 +147,8 @@ func (s *stream) run(ctx context.Context) error {
 	}
 }
 
-// fill takes the paths that have come, as long as few are waiting. If none is, it sends
-// what was gathered and waits for some, or for their end.
+// fill takes the paths that have come, as long as few are waiting. If none is, it waits
+// for some, or for their end, and hands over what was gathered as soon as there is room.
 func (s *stream) fill(ctx context.Context) error {
 	for !s.ended && len(s.waiting) < s.lister.config.MaxPaths && s.backlog < backlogBytes {
 		select {
@@ -162,14 +162,17 @@ func (s *stream) fill(ctx context.Context) error {
 		if len(s.waiting) > 0 {
 			return nil
 		}
-		if err := s.flush(ctx, false); err != nil {
-			return err
+		var room <-chan *Message
+		if s.gathered() {
+			room = s.out.free
 		}
 		select {
 		case chunk, ok := <-s.feed.chunks:
 			if err := s.take(chunk, ok); err != nil {
 				return err
 			}
+		case m := <-room:
+			s.put(m, false)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -252,17 +255,23 @@ func (s *stream) snapshotPage(ctx context.Context) (int, error) {
 	}
 }
 
-// flush makes a message of what was gathered, if there is anything or if it is the last
-// one, and hands it over.
+// gathered says whether there is anything to send.
+func (s *stream) gathered() bool { return s.collector.rows.Len() > 0 || len(s.collector.outcomes) > 0 }
+
+// flush waits for room and hands over what was gathered.
 func (s *stream) flush(ctx context.Context, last bool) error {
-	c := s.collector
-	if c.rows.Len() == 0 && len(c.outcomes) == 0 && !last {
+	select {
+	case m := <-s.out.free:
+		s.put(m, last)
 		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	m, err := s.out.take(ctx)
-	if err != nil {
-		return err
-	}
+}
+
+// put makes m the message of what was gathered and hands it over.
+func (s *stream) put(m *Message, last bool) {
+	c := s.collector
 	s.rows += uint64(c.rows.Len())
 	s.done += uint64(len(c.outcomes))
 	outcomes := m.Outcomes[:0]
@@ -277,5 +286,4 @@ func (s *stream) flush(ctx context.Context, last bool) error {
 	c.reset()
 	s.target = min(2*s.target, messageRows)
 	s.out.ready <- m
-	return nil
 }
