@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -60,4 +61,30 @@ func TestRequestsOfAGroupSeeWhatWasAppliedBefore(t *testing.T) {
 		}
 	}
 	check(t, tree)
+}
+
+// TestCommandsAllocateLittle: a batch of 1,000 makes no object for each, once buffers have grown.
+func TestCommandsAllocateLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	tree := openMem(t, Options{idle: true})
+	mustApply(t, tree, muster.Mkdir{Path: "/t", Mode: 0o755})
+	var commands []muster.Command
+	for i := range 500 {
+		dir := fmt.Sprintf("/t/day=%d/hour=%02d", i/24, i%24)
+		commands = append(commands, muster.Mkdir{Path: dir, Mode: 0o755, Parents: true},
+			muster.Create{Path: dir + "/part-00000.parquet", Mode: 0o644, Length: 10, Replication: muster.Replicated(3), Blocks: []muster.Block{{Container: 1, LocalID: uint64(i), Length: 10}}})
+	}
+	c := &call{ctx: t.Context(), request: Request{Caller: root, Commands: commands}}
+	tx := tree.newTxn(tree.committer.meta) // nobody commits now
+	got := testing.AllocsPerRun(20, func() {
+		tx.reset(tree.committer.meta)
+		if _, err := tx.run(c); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 150 {
+		t.Errorf("%v objects for 1,000 commands", got)
+	}
 }
