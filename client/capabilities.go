@@ -1,9 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
+	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
@@ -12,6 +14,7 @@ type Capabilities struct {
 	Version          string // of the server, for people
 	RowSchema        int    // version of the rows it sends
 	MaxPaths         int    // of a page call
+	MaxChunkPaths    int    // of a message of a stream
 	DefaultLimit     int    // entries of a page
 	MaxLimit         int    // entries of a page
 	MaxMessageBytes  int
@@ -36,7 +39,7 @@ func (c *Client) capabilities(ctx context.Context) (Capabilities, error) {
 		return Capabilities{}, err
 	}
 	return Capabilities{
-		Version: r.Version, RowSchema: int(r.RowSchema), MaxPaths: int(r.MaxPaths),
+		Version: r.Version, RowSchema: int(r.RowSchema), MaxPaths: int(r.MaxPaths), MaxChunkPaths: cmp.Or(int(r.MaxChunkPaths), rpc.ChunkPaths),
 		DefaultLimit: int(r.DefaultLimit), MaxLimit: int(r.MaxLimit),
 		MaxMessageBytes: int(r.MaxMessageBytes), MaxBatchCommands: int(r.MaxBatchCommands), MaxBatchBytes: int(r.MaxBatchBytes),
 		Features: r.Features, User: r.User, Superuser: r.Superuser,

@@ -178,7 +178,7 @@ func (c *Client) handshake(ctx context.Context) error {
 			muster.ErrInvalid, caps.Version, caps.RowSchema, rows.SchemaVersion)
 	}
 	c.maxMessage = caps.MaxMessageBytes
-	c.maxChunk = min(max(caps.MaxPaths, rpc.ChunkPaths), blockPaths)
+	c.maxChunk = min(caps.MaxChunkPaths, rpc.MaxChunkPaths)
 	return nil
 }
 

@@ -19,7 +19,8 @@ import (
 const readAhead = 2
 
 // firstPaths is the size of a call's first chunk of paths: the server begins with it
-// while the next, each of twice as many paths, are on their way.
+// while the next, each of four times as many paths, are on their way. Large ones keep the
+// server busy for long, however late its goroutines get to run.
 const firstPaths = 64
 
 // listing is one List: calls that follow one another, each from the last one's cursor
@@ -177,24 +178,45 @@ func (l *listing) finish(stream pb.DRPCNamespace_ListClient) error {
 // the first. It says whether the receiving side may wait for an answer: not if the paths
 // ended before the last. A stream that broke is no matter here, since that side learns why.
 func (l *listing) send(ctx context.Context, stream pb.DRPCNamespace_ListClient, request *rpc.ListRequest, from uint64) bool {
-	var packed, message []byte
-	size := firstPaths
-	for last := false; !last; {
-		var chunk []string
-		if chunk, last = l.window.next(ctx, from, size, rpc.ChunkBytes); len(chunk) == 0 && !last {
+	var message []byte
+	for size := firstPaths; !request.Last; size = min(4*size, l.client.maxChunk) {
+		if !l.window.gather(ctx, request, from, size) {
 			return false
 		}
-		packed = packPaths(packed[:0], chunk)
-		request.Paths, request.Count, request.Last = packed, uint32(len(chunk)), last
 		message = request.Append(message[:0])
 		if err := rpc.SendRaw(stream, message); err != nil {
 			return true
 		}
-		from += uint64(len(chunk))
-		size = min(2*size, l.client.maxChunk)
+		from += uint64(request.Count)
 		request.HasOptions, request.Cursor = false, nil
 	}
 	_ = stream.CloseSend()
+	return true
+}
+
+// gather packs paths from index from on into a request: at least one, for which it waits,
+// and as many as are there and go into a chunk. It is false if there is none and none
+// will come, since ctx ended or the paths have panicked.
+func (w *window) gather(ctx context.Context, request *rpc.ListRequest, from uint64, most int) bool {
+	chunk, last := w.next(ctx, from, most, rpc.ChunkBytes)
+	if len(chunk) == 0 && !last {
+		return false
+	}
+	packed, prev, count, bytes := request.Paths[:0], "", 0, 0
+	for {
+		for _, path := range chunk {
+			path = wirePath(path)
+			packed = rpc.AppendPath(packed, prev, path)
+			prev = path
+			bytes += len(path)
+		}
+		count += len(chunk)
+		if last || len(chunk) == 0 || count == most || bytes >= rpc.ChunkBytes {
+			break
+		}
+		chunk, last, _ = w.chunk(from+uint64(count), most-count, rpc.ChunkBytes-bytes)
+	}
+	request.Paths, request.Count, request.Last = packed, uint32(count), last
 	return true
 }
 

@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// The bounds of what a window holds, and so of how far paths are read ahead.
+// The bounds of what a window holds. With the outcomes of the batches that wait for the
+// consumer, no more than 65,536 paths are read ahead.
 const (
-	maxWindowPaths = 1 << 16
+	maxWindowPaths = 48 << 10
 	maxWindowBytes = 8 << 20
 )
 

@@ -10,12 +10,13 @@ import (
 )
 
 // The bounds of packed paths, in bytes of the paths unpacked. A sender ends a chunk of a
-// stream at ChunkPaths or ChunkBytes, whichever comes first (a longer path has a chunk of
-// its own); a receiver takes ChunkPaths and MaxChunkBytes at least. A page call has
-// MaxPageBytes.
+// stream at as many paths as the receiver says that it takes (MaxChunkPaths), or else at
+// ChunkPaths; or when it has ChunkBytes, whichever comes first. A receiver takes
+// MaxChunkBytes at least. A page call has MaxPageBytes.
 const (
 	ChunkPaths    = 256
-	ChunkBytes    = 64 << 10
+	MaxChunkPaths = 4096
+	ChunkBytes    = 512 << 10
 	MaxChunkBytes = 1 << 20
 	MaxPageBytes  = 8 << 20 // 1,000 paths of muster.MaxPathBytes
 )

@@ -56,7 +56,7 @@ func (h *handlers) List(stream pb.DRPCNamespace_ListStream) error {
 	if err != nil {
 		return err
 	}
-	in := &intake{stream: stream, chunks: make(chan chunk), maxPaths: max(h.lister.Config().MaxPaths, rpc.ChunkPaths)}
+	in := &intake{stream: stream, chunks: make(chan chunk), maxPaths: max(h.lister.Config().MaxPaths, rpc.MaxChunkPaths)}
 	if err := rpc.Go(ctx, func() { in.receive(ctx) }); err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func TestFirstRowsComeWhileLaterPathsAreOnTheirWay(t *testing.T) {
 func TestMalformedListsAreRefusedAsAWhole(t *testing.T) {
 	in := start(t, server.Options{Listing: listing.Config{MaxPaths: 300}})
 	in.fill(t, "/d", 3)
-	many := make([]string, 301)
+	many := make([]string, rpc.MaxChunkPaths+1)
 	for i := range many {
 		many[i] = "/d"
 	}
@@ -154,7 +154,7 @@ func TestMalformedListsAreRefusedAsAWhole(t *testing.T) {
 		"a cursor of nobody":    {[]*pb.ListRequest{{Cursor: []byte("x"), Last: true}}, muster.ErrCursor, "1 bytes"},
 		"damaged paths":         {[]*pb.ListRequest{{Paths: []byte{9, 9}, Count: 1}}, muster.ErrInvalid, "path 0 of 1"},
 		"damaged paths later":   {[]*pb.ListRequest{chunk(false, "/d"), {Paths: []byte{9, 9}, Count: 1}}, muster.ErrInvalid, "path 0 of 1"},
-		"a chunk of too many":   {[]*pb.ListRequest{chunk(true, many...)}, muster.ErrLimit, "at most 300"},
+		"a chunk of too many":   {[]*pb.ListRequest{chunk(true, many...)}, muster.ErrLimit, "at most 4096"},
 		"a chunk that blows up": {[]*pb.ListRequest{bomb}, muster.ErrLimit, "bytes"},
 		"a large chunk":         {[]*pb.ListRequest{chunk(true, strings.Repeat("x", 2<<20))}, muster.ErrLimit, "bytes"},
 		"no end":                {[]*pb.ListRequest{chunk(false, "/d"), nil}, muster.ErrInvalid, "before the last"},
@@ -178,7 +178,7 @@ func TestMalformedListsAreRefusedAsAWhole(t *testing.T) {
 	}
 	_, err := in.ListPage(root(t), &pb.ListPageRequest{Options: &pb.ListOptions{Hidden: 77}, Count: 0})
 	wantCode(t, err, muster.ErrInvalid)
-	_, err = in.ListPage(root(t), &pb.ListPageRequest{Paths: chunk(true, many...).Paths, Count: 301})
+	_, err = in.ListPage(root(t), &pb.ListPageRequest{Paths: chunk(true, many[:301]...).Paths, Count: 301})
 	wantCode(t, err, muster.ErrLimit)
 	in.check(t)
 }

@@ -41,6 +41,7 @@ func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) 
 		Version:          h.version,
 		RowSchema:        rows.SchemaVersion,
 		MaxPaths:         uint32(bounds.MaxPaths),
+		MaxChunkPaths:    rpc.MaxChunkPaths,
 		DefaultLimit:     uint32(bounds.Limit),
 		MaxLimit:         uint32(bounds.MaxLimit),
 		MaxMessageBytes:  rpc.MaxMessage,

@@ -214,6 +214,7 @@ type CapabilitiesReply struct {
 	Features         []string               `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"` // "list", "list-page", "snapshot", "own-entries", "request-ids"
 	User             string                 `protobuf:"bytes,10,opt,name=user,proto3" json:"user,omitempty"`        // the caller as the server knows it
 	Superuser        bool                   `protobuf:"varint,11,opt,name=superuser,proto3" json:"superuser,omitempty"`
+	MaxChunkPaths    uint32                 `protobuf:"varint,12,opt,name=max_chunk_paths,json=maxChunkPaths,proto3" json:"max_chunk_paths,omitempty"` // of a message of a stream; 0: an older server, which takes 256
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -323,6 +324,13 @@ func (x *CapabilitiesReply) GetSuperuser() bool {
 		return x.Superuser
 	}
 	return false
+}
+
+func (x *CapabilitiesReply) GetMaxChunkPaths() uint32 {
+	if x != nil {
+		return x.MaxChunkPaths
+	}
+	return 0
 }
 
 type ListOptions struct {
@@ -2276,7 +2284,7 @@ var File_namespace_proto protoreflect.FileDescriptor
 const file_namespace_proto_rawDesc = "" +
 	"\n" +
 	"\x0fnamespace.proto\x12\tmuster.v1\"\x15\n" +
-	"\x13CapabilitiesRequest\"\xfb\x02\n" +
+	"\x13CapabilitiesRequest\"\xa3\x03\n" +
 	"\x11CapabilitiesReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
@@ -2290,7 +2298,8 @@ const file_namespace_proto_rawDesc = "" +
 	"\bfeatures\x18\t \x03(\tR\bfeatures\x12\x12\n" +
 	"\x04user\x18\n" +
 	" \x01(\tR\x04user\x12\x1c\n" +
-	"\tsuperuser\x18\v \x01(\bR\tsuperuser\"\xee\x01\n" +
+	"\tsuperuser\x18\v \x01(\bR\tsuperuser\x12&\n" +
+	"\x0fmax_chunk_paths\x18\f \x01(\rR\rmaxChunkPaths\"\xee\x01\n" +
 	"\vListOptions\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x18\n" +
 	"\acolumns\x18\x02 \x01(\rR\acolumns\x12)\n" +
