@@ -18,7 +18,7 @@ import (
 // whether each is slowed down by more than the CPU time that the other one takes. For that,
 // each also runs beside clients that burn as much CPU in calls that read and write nothing.
 type Contention struct {
-	Client  *client.Client // of a server in this process, whose CPU time is then counted too
+	Client  *client.Client // of a server in a process of its own
 	Table   Table          // filled; the stream lists it again and again
 	Root    string         // a folder that does not exist yet, for what the writers make
 	Writers int            // at least 1; as many clients burn CPU
@@ -156,7 +156,11 @@ func (e *Contention) together(ctx context.Context, works ...work) (together, err
 	defer cancel()
 	defer time.AfterFunc(e.RoundTime, cancel).Stop()
 	done := make([]atomic.Int64, len(works))
-	before, begin := ownUsage(), time.Now()
+	before, err := e.cpu()
+	if err != nil {
+		return together{}, err
+	}
+	begin := time.Now()
 	var g errgroup.Group
 	for i, work := range works {
 		g.Go(func() error {
@@ -169,12 +173,23 @@ func (e *Contention) together(ctx context.Context, works ...work) (together, err
 		})
 	}
 	<-ctx.Done()
+	var r together
 	took := time.Since(begin).Seconds()
-	r := together{cpu: ownUsage().since(before).cpu / took}
 	for i := range done {
 		r.pace = append(r.pace, float64(done[i].Load())/took)
 	}
-	return r, g.Wait()
+	if err := g.Wait(); err != nil {
+		return r, err
+	}
+	after, err := e.cpu()
+	r.cpu = (after - before) / took
+	return r, err
+}
+
+// cpu is how much CPU time both processes have taken, in seconds.
+func (e *Contention) cpu() (float64, error) {
+	server, err := serverUsage(context.Background(), e.Client) // also when the round has ended
+	return server.cpu + ownUsage().cpu, err
 }
 
 // stream lists the table.

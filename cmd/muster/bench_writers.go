@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fs/muster/bench"
+	"github.com/muster-fs/muster/client"
 )
 
 // writersFlags are what muster bench writers is told.
@@ -31,7 +32,7 @@ func newBenchWritersCommand(a *app) *cobra.Command {
 		Use:   "writers",
 		Short: "Hold a stream beside writers against one beside calls that write nothing",
 		Long: `List a table by one stream again and again beside writers that create files in other
-directories as fast as they can, over loopback connections to a server in this process. Each
+directories as fast as they can, over loopback connections to a server in its own process. Each
 of the two is held against its pace beside clients that burn as much CPU time as the other
 one took, in calls that read and write nothing: what is missing to 1 is due to locks, the
 disk and caches. Arms take turns; figures are medians of the rounds.
@@ -85,11 +86,16 @@ func (a *app) benchWriters(ctx context.Context, f *writersFlags, e *bench.Conten
 
 // contention holds the paces against each other, on a server in a folder.
 func (a *app) contention(ctx context.Context, e *bench.Contention, dir string) (r bench.ContentionResult, err error) {
-	s, c, err := a.startDemo(ctx, dir)
+	s, err := a.startChild(ctx, "up", "--listen", "127.0.0.1:0", "--log-level", "error", "--data", dir)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, c.Close(), a.stop(s)) }()
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	c, err := client.Dial(ctx, s.Addr, client.Options{})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
 	e.Client = c
 	e.Progress = func(title string, parts int) (func(int), func()) {
 		bar := a.startBar(ctx, title, parts)
