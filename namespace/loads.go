@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/muster-fs/muster/namespace/images"
@@ -153,16 +154,19 @@ func (f *flight) mark(c *touched) {
 	}
 }
 
+// want returns the want of a directory, nil if there is none. It looks at nothing but ids: the
+// rest may be written meanwhile.
 func (f *flight) want(dir uint64) *want {
-	i, ok := slices.BinarySearchFunc(f.wants, dir, func(w want, dir uint64) int { return compareIDs(&w.dir, &dir) })
+	i, ok := sort.Find(len(f.wants), func(i int) int { return compareIDs(&dir, &f.wants[i].dir) })
 	if !ok {
 		return nil
 	}
 	return &f.wants[i]
 }
 
+// head is want for heads.
 func (f *flight) head(id uint64) *head {
-	i, ok := slices.BinarySearchFunc(f.heads, id, func(h head, id uint64) int { return compareIDs(&h.id, &id) })
+	i, ok := sort.Find(len(f.heads), func(i int) int { return compareIDs(&id, &f.heads[i].id) })
 	if !ok {
 		return nil
 	}
