@@ -88,6 +88,9 @@ func look(b *client.Batch) (sum int64) {
 // TestAStreamedStatusCostsTheClientNoAllocation counts both ends of a stream of
 // directories with one file each: in the run before, everything has grown.
 func TestAStreamedStatusCostsTheClientNoAllocation(t *testing.T) {
+	if raceEnabled {
+		t.Skip("calls allocate")
+	}
 	const n = 30_000
 	c := replayOf(n, 4096).connect(t)
 	paths := partitions(n)
@@ -104,6 +107,36 @@ func TestAStreamedStatusCostsTheClientNoAllocation(t *testing.T) {
 	}
 	if got := testing.AllocsPerRun(3, list) / n; got > 0.008 {
 		t.Errorf("%.4f allocations a status", got)
+	}
+}
+
+// TestAPageCostsAFewAllocationsAndNoneForAPath counts both ends of a page call, with all
+// that a caller gets.
+func TestAPageCostsAFewAllocationsAndNoneForAPath(t *testing.T) {
+	if raceEnabled {
+		t.Skip("calls allocate")
+	}
+	c := connect(t)
+	paths := partitions(500)
+	for _, path := range paths {
+		plant(t, c, path+"/part-00000")
+	}
+	cost := func(paths []string) float64 {
+		return testing.AllocsPerRun(50, func() {
+			b, err := c.Page(t.Context(), paths, nil, client.ListOptions{})
+			must(t, err)
+			if b.Len() != len(paths) {
+				t.Fatalf("%d rows", b.Len())
+			}
+			look(b)
+		})
+	}
+	one, all := cost(paths[:1]), cost(paths)
+	if one > 42 {
+		t.Errorf("a page of one path takes %v allocations", one)
+	}
+	if more := (all - one) / float64(len(paths)); more > 0.01 {
+		t.Errorf("a page of %d paths takes %v allocations, %.3f for each path more than one", len(paths), all, more)
 	}
 }
 
