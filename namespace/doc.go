@@ -18,6 +18,31 @@
 //
 // [Tree.Close] waits for the views that are out.
 //
+// # Images
+//
+// Rows of hot directories are kept in memory as packed images, under Options.ImageBytes: of a
+// whole directory, or of a range of names of a large one. Readers use them by themselves: a page
+// of hot directories reads nothing from the store, and [Reader.Load] reads all that are missing in
+// one ordered pass. The records of directories, which have what changes often, are kept apart as
+// heads: a change of a directory's mtime leaves its image alone, and a change in a directory
+// leaves its parent's.
+//
+// What is in memory is what the newest durable state says, and has said so since a txid: of a
+// directory, the last change to its children's rows. So it serves a view if that txid is not past
+// the view's; otherwise the view's snapshot does. Three rules keep that true:
+//
+//   - A commit, once durable, marks the loads in flight that it touches, makes its view the one
+//     that later loads read from, drops the images and heads that it touches, and only then can
+//     its view be had.
+//   - A reader registers a load before it gets the view to read from, the newest, and publishes
+//     what it read unless a commit has marked it. Marking and publishing exclude each other. A
+//     range is marked by the names in it.
+//   - A view looks into memory only after it was taken, and what it reads from its own snapshot
+//     is never published.
+//
+// Renaming a directory or its ancestors leaves the images of all below it alone, since they lie
+// under inode ids. A directory that does not decode is never an image.
+//
 // # Failure
 //
 // Errors carry a [muster.Code]. A record that cannot be read, or that does not
