@@ -175,14 +175,6 @@ func TestValuesCrossTheWire(t *testing.T) {
 	if o, err := ListOptionsFromPB(nil); err != nil || o != (ListOptions{}) {
 		t.Errorf("no options: %+v, %v", o, err)
 	}
-	var out pb.Outcome
-	OutcomeToPB(&out, &muster.Outcome{Index: 1, Code: muster.ErrCorrupt, Message: "\xff", Rows: 2, ID: 3, ChangedAt: 4, Txid: 5})
-	if !proto.Equal(&out, &pb.Outcome{Index: 1, Code: 17, Message: "\uFFFD", Rows: 2, InodeId: 3, ChangedAt: 4, Txid: 5}) {
-		t.Errorf("got %v", &out)
-	}
-	if _, err := proto.Marshal(&out); err != nil {
-		t.Error(err)
-	}
 	refusal, ok := RefusalToPB(fmt.Errorf("apply: %w", &muster.CommandError{Index: 3, Verb: "mkdir", Path: "/x", Err: muster.ErrExists}))
 	if !ok || !proto.Equal(refusal, &pb.Refusal{Index: 3, Code: 2, Message: "already exists"}) {
 		t.Errorf("got %v", refusal)

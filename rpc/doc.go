@@ -7,7 +7,8 @@
 // connection.
 //
 // The rest converts: errors ([ToWire], [FromWire]), paths ([AppendPath], [UnpackPaths]),
-// commands, entries and outcomes. Whatever comes from the wire is checked here, and
+// commands, entries, and the messages of a listing ([ListRequest], [ListReply]), which are
+// read and written without the generated code: [SendRaw], [ReceiveRaw], [Server.HandleRaw]. Whatever comes from the wire is checked here, and
 // what an older or newer side cannot know is refused with an error that names it.
 //
 // Pool and Server are safe for concurrent use; the conversions are pure.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -34,9 +35,11 @@ func replyToPB(r *ListReply) *pb.ListReply {
 		TotalRows: r.TotalRows, TotalOutcomes: r.TotalOutcomes, Txid: r.Txid,
 	}
 	for i := range r.Outcomes {
-		o := new(pb.Outcome)
-		OutcomeToPB(o, &r.Outcomes[i])
-		m.Outcomes = append(m.Outcomes, o)
+		o := &r.Outcomes[i]
+		m.Outcomes = append(m.Outcomes, &pb.Outcome{
+			Index: o.Index, Code: uint32(o.Code), Message: strings.ToValidUTF8(o.Message, "\uFFFD"),
+			Rows: o.Rows, InodeId: o.ID, ChangedAt: o.ChangedAt, Txid: o.Txid,
+		})
 	}
 	return m
 }

@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -76,13 +75,6 @@ func EntryFromPB(m *pb.EntryReply) (muster.Entry, error) {
 		Mode: uint16(m.GetMode()), Owner: m.GetOwner(), Group: m.GetGroup(), Replication: replication, BlockSize: m.GetBlockSize(),
 		Flags: uint8(m.GetFlags()), Target: string(m.GetLinkTarget()), Blocks: blocksFromPB(m.GetBlocks()),
 	}, nil
-}
-
-// OutcomeToPB sets m, which may be used again and again, to the outcome.
-func OutcomeToPB(m *pb.Outcome, o *muster.Outcome) {
-	m.Index, m.Code, m.Rows = o.Index, uint32(o.Code), o.Rows
-	m.Message = strings.ToValidUTF8(o.Message, "\uFFFD")
-	m.InodeId, m.ChangedAt, m.Txid = o.ID, o.ChangedAt, o.Txid
 }
 
 // RequestIDFromPB returns the request id of a call; no client is none. It refuses with
