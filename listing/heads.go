@@ -78,7 +78,7 @@ func (c *collector) readEachHead(r *namespace.Reader, paths []string, done int) 
 		case !errors.Is(err, muster.ErrCorrupt):
 			return done, err
 		case use.outcome == len(c.outcomes):
-			c.end(muster.Outcome{ID: c.position.id, Code: muster.ErrCorrupt, Message: describe(paths[done], err)})
+			c.end(c.position.id, 0, muster.ErrCorrupt, describe(paths[done], err))
 			done++
 		case c.outcomes[use.outcome].Code == muster.OK:
 			o := &c.outcomes[use.outcome]

@@ -14,14 +14,14 @@ const maxMessage = 1024
 
 // succeed ends the current path well.
 func (c *collector) succeed(r *namespace.Reader, res *namespace.Resolved) {
-	o := muster.Outcome{ID: res.ID()}
+	var changedAt uint64
 	if res.Kind() == muster.Directory {
-		changedAt, known := r.ChangedAt(res)
-		if o.ChangedAt = changedAt; !known {
+		at, known := r.ChangedAt(res)
+		if changedAt = at; !known {
 			c.heads.want(res.ID(), ownHead, len(c.outcomes))
 		}
 	}
-	c.end(o)
+	c.end(res.ID(), changedAt, muster.OK, "")
 }
 
 // fail ends the current path with the failure's code and text, if it is one of a path;
@@ -32,15 +32,16 @@ func (c *collector) fail(path string, id uint64, err error) error {
 	if !ofPath(code) {
 		return err
 	}
-	c.end(muster.Outcome{ID: id, Code: code, Message: describe(path, err)})
+	c.end(id, 0, code, describe(path, err))
 	return nil
 }
 
 // end adds the outcome of the current path and leaves the path behind.
-func (c *collector) end(o muster.Outcome) {
-	o.Index, o.Rows, o.Txid = c.position.index, c.position.rows, c.txid
-	c.outcomes = append(c.outcomes, o)
-	c.outcomeSize += outcomeBytes + len(o.Message)
+func (c *collector) end(id, changedAt uint64, code muster.Code, message string) {
+	c.outcomes = append(c.outcomes, muster.Outcome{
+		Index: c.position.index, Code: code, Message: message, Rows: c.position.rows, ID: id, ChangedAt: changedAt, Txid: c.txid,
+	})
+	c.outcomeSize += outcomeBytes + len(message)
 	c.position.finish()
 	c.fresh = false
 }
