@@ -37,6 +37,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/viper":        {"configs", "cmd/muster"},
 	"github.com/apache/arrow/go/":   {"listing", "listing/rows", "client", "bench", "cmd/muster"},
 	"github.com/spf13/cobra":        {"cmd/muster"},
+	"gonum.org/v1/":                 {"bench"},
 }
 
 // mustNotLink says what a program may not link because it imports a package: the

@@ -41,15 +41,19 @@ const leastRound = 100 * time.Millisecond
 func (c *cell) plan(ctx context.Context, a Arm) (plan, error) {
 	n := min(len(c.paths), 8*a.Goroutines*a.unit)
 	for {
-		begin := time.Now()
-		if _, err := a.list(ctx, c.timed, c.paths[:n], func(part) {}); err != nil {
+		took, err := c.try(ctx, a, n)
+		if err != nil {
 			return plan{}, err
 		}
-		took := max(time.Since(begin), time.Microsecond)
 		if n < len(c.paths) && took < c.roundTime/4 {
 			n = min(len(c.paths), 4*n)
 			continue
 		}
+		again, err := c.try(ctx, a, n) // the first time may have met something cold
+		if err != nil {
+			return plan{}, err
+		}
+		took = min(took, again)
 		each := took.Seconds() / float64(n)
 		fit := int(min(c.roundTime.Seconds()/each, float64(len(c.paths))))
 		p := plan{min(len(c.paths), max(a.unit, fit/a.unit*a.unit)), 1}
@@ -58,6 +62,13 @@ func (c *cell) plan(ctx context.Context, a Arm) (plan, error) {
 		}
 		return p, nil
 	}
+}
+
+// try times the listing of the first n directories.
+func (c *cell) try(ctx context.Context, a Arm, n int) (time.Duration, error) {
+	begin := time.Now()
+	_, err := a.list(ctx, c.timed, c.paths[:n], func(part) {})
+	return max(time.Since(begin), time.Microsecond), err
 }
 
 // check compares what the arm sees with what it must see, outside of all timing.

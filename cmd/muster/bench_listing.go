@@ -69,7 +69,7 @@ Figures are medians of the rounds. Ratios hold within one run, on an idle machin
 	flags.StringSliceVar(&f.arms, "arm", nil, "only these `ARMS`, such as stream")
 	flags.IntVar(&f.rounds, "rounds", 5, "`NUMBER` of rounds")
 	flags.DurationVar(&f.time, "round-time", 5*time.Second, "`TIME` that an arm's round may take")
-	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: fewer shapes and places, rounds of 80ms")
+	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: fewer shapes and places, rounds of 60ms")
 	flags.BoolVar(&f.cold, "cold", false, "keep no directory in memory: each is read from the store, whose cache is warm")
 	flags.StringVar(&f.root, "root", "/bench", "with --server: `FOLDER` of the tables; it must not exist, and is removed afterwards")
 	flags.StringVar(&f.plot, "plot", "", "draw the results into this `FILE`.svg")
@@ -78,7 +78,7 @@ Figures are medians of the rounds. Ratios hold within one run, on an idle machin
 }
 
 // The choices of --quick.
-const quickRound = 80 * time.Millisecond
+const quickRound = 60 * time.Millisecond
 
 var (
 	quickShapes = []string{"30000x1", "1000x30", "1x30000", "1x30000d"}

@@ -41,8 +41,8 @@ func (a *app) printListingTable(results []bench.Result) error {
 	}
 	for _, r := range results {
 		if r.EmptyCall.Known() {
-			fmt.Fprintf(a.stdout, "An empty call takes %s µs; one of the iterator, with %s rows, %s times that.\n",
-				short(r.EmptyCall), short(bench.Figure(r.Statuses)/bench.Figure(r.Calls)), short(r.RatioToEmptyCall))
+			fmt.Fprintf(a.stdout, "An empty call takes %s µs; one of the iterator, with %s, %s times that.\n",
+				short(r.EmptyCall), english(r.Statuses/r.Calls, "row"), short(r.RatioToEmptyCall))
 		}
 	}
 	return nil

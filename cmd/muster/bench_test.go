@@ -14,7 +14,7 @@ import (
 )
 
 func TestOtherRowsFailABenchmark(t *testing.T) {
-	good := bench.Result{Shape: "30000x1", Place: "loopback", Arm: "stream", Goroutines: 1, RowsEqual: true}
+	good := bench.Result{Shape: "30000x1", Place: "loopback", Arm: "stream", Goroutines: 1, Statuses: 30_000, Calls: 1, RowsEqual: true}
 	if err := judge([]bench.Result{good, good}); err != nil {
 		t.Error(err)
 	}
