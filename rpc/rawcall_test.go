@@ -104,8 +104,8 @@ func TestACallIsOneWriteEachWay(t *testing.T) {
 	for range calls {
 		check(t, p)
 	}
-	for range calls { // 20 kB each way
-		if _, err := client(p).Lstat(ctx, &pb.PathRequest{Path: make([]byte, 20_000)}); err != nil {
+	for range calls { // 12 kB each way
+		if _, err := client(p).Lstat(ctx, &pb.PathRequest{Path: make([]byte, 12_000)}); err != nil {
 			t.Fatal(err)
 		}
 	}

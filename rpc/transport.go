@@ -23,7 +23,7 @@ var preface = drpcmigrate.DRPCHeader
 
 // writeBuffer is how many bytes of messages are sent in one piece: a reply and the end of
 // its call, if that is no more.
-const writeBuffer = 32 << 10
+const writeBuffer = 16 << 10
 
 // managerOptions are those of the dRPC connections on both sides.
 func managerOptions() drpcmanager.Options {
