@@ -99,7 +99,9 @@ func (b *Builder) Append(pathIndex uint32, r *muster.Row) {
 		to.flags[i] = r.Flags
 	}
 	if c.Has(ColLinkTarget) {
-		b.linkTarget = append(b.linkTarget, r.Target...)
+		if len(r.Target) > 0 {
+			b.linkTarget = append(b.linkTarget, r.Target...)
+		}
 		le.PutUint32(to.linkTarget[4*i:], uint32(len(b.linkTarget)))
 	}
 	if c.Has(ColBlocks) {
