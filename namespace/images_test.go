@@ -216,6 +216,28 @@ func TestAHotPageReadsNothing(t *testing.T) {
 	}
 }
 
+// TestLookingAtEachFileThatIsMadeLoadsNothing else of its directory.
+func TestLookingAtEachFileThatIsMadeLoadsNothing(t *testing.T) {
+	tree := openMem(t, Options{ImageBytes: 16 << 20})
+	load(t, tree, "/t", 1, 300)
+	for i := range 50 {
+		path := fmt.Sprintf("/t/d000000/n%03d", i)
+		mustApply(t, tree, muster.Create{Path: path})
+		stat(t, tree, path)
+	}
+	if s := tree.Stats().Images; s.Rows > 100 {
+		t.Errorf("%+v", s)
+	}
+	for range 40 {
+		stat(t, tree, "/t/d000000/n000")
+	}
+	reading(t, tree, root, func(r *Reader) {
+		if cost := r.cost(func() { list(t, r, "/t/d000000") }); cost != (reads{}) {
+			t.Errorf("it is not loaded after many looks: %+v", cost)
+		}
+	})
+}
+
 // TestACachedDirectoryTakesAtMost300Bytes: its image of one file with a block, its row in the parent's
 // image and all that the cache needs to find them, with names as engines write them.
 func TestACachedDirectoryTakesAtMost300Bytes(t *testing.T) {

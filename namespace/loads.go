@@ -24,10 +24,11 @@ const (
 // and drops the items that it touches. So an item in the cache is what the newest view says;
 // and for an older view too it is right if it has been so since the view's txid or before.
 //
-// mu guards all but cache. Whatever is put into the cache is put under it. It is never held
+// mu guards all but cache and door. Whatever is put into the cache is put under it. It is never held
 // over I/O or a wait.
 type loads struct {
 	cache *images.Cache
+	door  doorkeeper
 
 	mu      sync.Mutex
 	newest  *View // with a reference; nil once the tree is down
@@ -204,6 +205,7 @@ func (l *loads) drop(c *touched) {
 func (l *loads) dropRows(rows []rowKey) {
 	for len(rows) > 0 {
 		dir := rows[0].dir
+		l.door.written(dir)
 		item, _, ok := l.cache.Get(dir, math.MaxUint64)
 		if ok && item[0] != itemRanges {
 			l.cache.Drop(dir)

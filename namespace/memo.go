@@ -11,7 +11,8 @@ import (
 type memo struct {
 	seed   maphash.Seed
 	places []memory
-	nodes  int // of the walker, that a place may refer to
+	used   []uint8 // places that are taken
+	nodes  int     // of the walker, that a place may refer to
 }
 
 type memory struct {
@@ -23,15 +24,15 @@ const memoPlaces = 128
 
 // forget makes m empty.
 func (m *memo) forget() {
-	if m.nodes > 0 {
-		clear(m.places)
-		m.nodes = 0
+	for _, i := range m.used {
+		m.places[i] = memory{}
 	}
+	m.used, m.nodes = m.used[:0], 0
 }
 
 // place returns where a path belongs.
-func (m *memo) place(path string) *memory {
-	return &m.places[maphash.String(m.seed, path)%memoPlaces]
+func (m *memo) place(path string) uint8 {
+	return uint8(maphash.String(m.seed, path) % memoPlaces)
 }
 
 // note remembers what a path led to.
@@ -39,7 +40,11 @@ func (m *memo) note(path string, at step) {
 	if m.places == nil {
 		m.seed, m.places = maphash.MakeSeed(), make([]memory, memoPlaces)
 	}
-	*m.place(path) = memory{path, at}
+	i := m.place(path)
+	if m.places[i].path == "" {
+		m.used = append(m.used, i)
+	}
+	m.places[i] = memory{path, at}
 	m.nodes = max(m.nodes, at.nodes)
 }
 
@@ -50,7 +55,7 @@ func (m *memo) deepest(clean string, than int) (step, bool) {
 		return step{}, false
 	}
 	for end := strings.LastIndexByte(clean, '/'); end > than; end = strings.LastIndexByte(clean[:end], '/') {
-		if at := m.place(clean[:end]); at.path == clean[:end] {
+		if at := &m.places[m.place(clean[:end])]; at.path == clean[:end] {
 			return at.step, true
 		}
 	}

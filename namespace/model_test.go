@@ -71,7 +71,8 @@ func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand)) {
 // every answer, and the whole tree after every step.
 func TestRandomCommandsAgreeWithTheOracle(t *testing.T) {
 	overSeeds(t, 60, func(t *testing.T, rng *rand.Rand) {
-		m := newModel(t, namespace.Options{FS: vfs.NewStrictMem(), ReclaimStep: 2})
+		o := namespace.Options{FS: vfs.NewStrictMem(), ReclaimStep: 2, ImageBytes: []int64{1, 8 << 10, 16 << 20}[rng.IntN(3)]}
+		m := newModel(t, o.SmallImages(1+rng.IntN(9)))
 		defer func() { m.tree.Close() }()
 		g := generator{pick: rng.IntN}
 		for range 120 {

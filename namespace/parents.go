@@ -15,7 +15,7 @@ type parent struct {
 }
 
 // parents is how many of them a reader keeps.
-const parents = 32
+const parents = 16
 
 // resolveSibling resolves a sibling of the path before, if that takes no more than a look into
 // the image that the last name was in. It is what a page of partitions does most.
@@ -107,12 +107,12 @@ func (r *Reader) readChild(dir uint64, name string, row *muster.Row) ([]byte, er
 func (r *Reader) enter(p *parent, name string) {
 	p.run = r.runAt(p.id, name, func() (rows int, ok bool) {
 		rows = firstRows(r.load.most)
-		switch n := r.tree.door.miss(p.id); n {
-		case 1:
+		switch n := r.tree.loads.door.miss(p.id); {
+		case n < 2:
 			return 0, false
-		case 2:
+		case n == 2:
 			rows /= 12
-		case 3:
+		case n == 3:
 			rows /= 3
 		}
 		return max(rows, 1), true
@@ -125,20 +125,38 @@ func (r *Reader) enter(p *parent, name string) {
 
 // doorkeeper counts the look-ups of names that found no image, by directory, so that what is
 // looked at once is not loaded. A directory forgets its count when another one comes to its
-// place.
+// place. One that was written since takes more look-ups, as many as cost what loading does:
+// who makes a file and looks at it, again and again, should not load its neighbours each time.
 type doorkeeper struct {
-	seen [doors]atomic.Uint64 // id << 8 | count
+	seen [doors]atomic.Uint64 // id << 8 | count; counts from 0x80 on are of directories that were written
 }
 
-const doors = 1024
+const (
+	doors          = 1024
+	doorWritten    = 0x80
+	writtenPatient = 32 // look-ups of a directory that was written, before they count
+)
 
-// miss counts one more and returns how many there were, up to 255.
+// miss counts one more and returns how many there were, about.
 func (d *doorkeeper) miss(id uint64) int {
 	at := &d.seen[id%doors]
 	n := uint64(1)
 	if v := at.Load(); v>>8 == id {
-		n = min(v&0xff+1, 0xff)
+		n = v & 0xff
+		if n != doorWritten-1 && n != 0xff {
+			n++
+		}
 	}
 	at.Store(id<<8 | n)
+	if n >= doorWritten {
+		return int(n) - doorWritten - writtenPatient
+	}
 	return int(n)
+}
+
+// written tells that a commit changed a directory.
+func (d *doorkeeper) written(id uint64) {
+	if at := &d.seen[id%doors]; at.Load()>>8 == id {
+		at.Store(id<<8 | doorWritten)
+	}
 }

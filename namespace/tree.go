@@ -26,7 +26,6 @@ type Tree struct {
 	live sync.WaitGroup // views not closed yet
 
 	loads     loads
-	door      doorkeeper
 	readers   sync.Pool // of *Reader
 	committer committer
 	janitor   janitor
