@@ -20,15 +20,13 @@ func (r *Reader) Load(res []Resolved) {
 	if !r.images {
 		return
 	}
-	missing := false
-	for i := range res {
-		if res[i].loadable() && !r.holds(&res[i]) {
-			missing = true
-		}
+	if !r.holdAll(res) {
+		r.loadAll(res)
 	}
-	if !missing {
-		return
-	}
+}
+
+// loadAll loads the directories among res of which nothing is in memory.
+func (r *Reader) loadAll(res []Resolved) {
 	wants := r.load.flight.wants[:0]
 	for i := range res {
 		if res[i].loadable() {
@@ -53,22 +51,39 @@ func (r *Resolved) mayList() bool {
 
 func (r *Resolved) loadable() bool { return r.held.as == unknown && r.mayList() }
 
-// holds notes how a directory is held; false if nothing of it is in memory.
-func (r *Reader) holds(res *Resolved) bool {
-	item, since, ok := r.cache.Get(res.id, math.MaxUint64)
-	switch {
-	case !ok:
-		r.misses++
-		return false
-	case item[0] == itemRanges:
-		res.held.as = ranged
-	case since > r.view.meta.txid:
-		res.held.as = stored
-	default:
-		res.held = held{whole, item, since}
+// holdAll notes how directories are held; false if nothing is in memory of some.
+func (r *Reader) holdAll(res []Resolved) bool {
+	r.keys = r.keys[:0]
+	for i := range res {
+		if res[i].loadable() {
+			r.keys = append(r.keys, res[i].id)
+		}
 	}
-	r.hits++
-	return true
+	r.items = slices.Grow(r.items[:0], len(r.keys))[:len(r.keys)]
+	r.cache.GetAll(r.keys, math.MaxUint64, r.items)
+	rest, found := r.items, uint64(0)
+	for i := range res {
+		if !res[i].loadable() {
+			continue
+		}
+		item := &rest[0]
+		rest = rest[1:]
+		switch {
+		case item.Bytes == nil:
+			continue
+		case item.Bytes[0] == itemRanges:
+			res[i].held.as = ranged
+		case item.Since > r.view.meta.txid:
+			res[i].held.as = stored
+		default:
+			res[i].held = held{whole, item.Bytes, item.Since}
+		}
+		found++
+	}
+	clear(r.items)
+	r.hits += found
+	r.misses += uint64(len(r.keys)) - found
+	return found == uint64(len(r.keys))
 }
 
 // loadWants loads the directories that are wanted, whole or as far as an image goes.

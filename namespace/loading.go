@@ -132,7 +132,7 @@ type plan struct {
 
 // firstRows is how many rows a range has when it is read for the first time: there is room for
 // some more.
-func firstRows(most int) int { return most * 3 / 4 }
+func firstRows(most int) int { return max(1, most*3/4) }
 
 // read reads what is wanted of a directory, or as much of it as makes an image.
 func (l *loading) read(w *want, p plan) (s stretch, err error) {
@@ -251,6 +251,7 @@ func (r *Reader) takeOff() bool {
 // land ends what takeOff began.
 func (r *Reader) land() {
 	r.tree.loads.end(&r.load.flight)
+	clear(r.load.flight.wants)
 	r.load.flight.wants, r.load.flight.heads = r.load.flight.wants[:0], r.load.flight.heads[:0]
 }
 

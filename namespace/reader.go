@@ -47,6 +47,8 @@ type Reader struct {
 	err      error
 	list     []muster.Block
 	order    []int32
+	keys     []uint64 // scratch of Load
+	items    []images.Item
 	row      muster.Row
 	hits     uint64 // look-ups of images
 	misses   uint64
