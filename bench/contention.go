@@ -21,7 +21,7 @@ type Contention struct {
 	Client  *client.Client // of a server in a process of its own
 	Table   Table          // filled; the stream lists it again and again
 	Root    string         // a folder that does not exist yet, for what the writers make
-	Writers int            // at least 1; as many clients burn CPU
+	Writers int            // at least 1
 	Batch   int            // creations in a writer's call; at least 1
 
 	Rounds    int           // at least 1; each runs all five arms
@@ -50,6 +50,10 @@ type ContentionResult struct {
 	WritersBurners Figure `json:"writers_beside_burners_inodes_per_s"`
 	WritersRatio   Figure `json:"writers_ratio"`
 
+	// What burnt CPU, of what it was to burn: 1, or the ratios are too low.
+	StreamBurnt  Figure `json:"burnt_beside_stream"`
+	WritersBurnt Figure `json:"burnt_beside_writers"`
+
 	CPUWriter Figure `json:"cpu_us_per_inode"`
 	CPUStream Figure `json:"cpu_us_per_status"`
 	CPUCall   Figure `json:"cpu_us_per_burning_call"`
@@ -61,6 +65,7 @@ type contentionRound struct {
 	streamAlone, streamWriters, streamBurners    float64
 	writersAlone, writersStream, writersBurners  float64
 	cpuRow, cpuCreate, streamRatio, writersRatio float64
+	streamBurnt, writersBurnt                    float64
 }
 
 // Run runs the experiment.
@@ -127,14 +132,16 @@ func (e *Contention) round(ctx context.Context) (r contentionRound, err error) {
 		return r, err
 	}
 	r.cpuCreate, r.cpuRow = writers.cpu/writers.pace[0], stream.cpu/stream.pace[0]
-	burnt, err := e.together(ctx, e.stream, e.burners(both.pace[1]*r.cpuCreate/e.call))
+	asWriters, asStream := both.pace[1]*r.cpuCreate/e.call, both.pace[0]*r.cpuRow/e.call
+	burnt, err := e.together(ctx, e.stream, e.burners(asWriters))
 	if err != nil {
 		return r, err
 	}
-	beside, err := e.together(ctx, e.writers, e.burners(both.pace[0]*r.cpuRow/e.call))
+	beside, err := e.together(ctx, e.writers, e.burners(asStream))
 	if err != nil {
 		return r, err
 	}
+	r.streamBurnt, r.writersBurnt = burnt.pace[1]/asWriters, beside.pace[1]/asStream
 	r.streamAlone, r.streamWriters, r.streamBurners = stream.pace[0], both.pace[0], burnt.pace[0]
 	r.writersAlone, r.writersStream, r.writersBurners = writers.pace[0], both.pace[1], beside.pace[0]
 	r.streamRatio, r.writersRatio = r.streamWriters/r.streamBurners, r.writersStream/r.writersBurners
@@ -204,7 +211,7 @@ func (e *Contention) stream(ctx context.Context, done *atomic.Int64) error {
 
 // writers create files, each in a directory of its own, one call after another.
 func (e *Contention) writers(ctx context.Context, done *atomic.Int64) error {
-	return e.each(ctx, func(writer int) error {
+	return each(e.Writers, func(writer int) error {
 		commands := make([]muster.Command, e.Batch)
 		for ctx.Err() == nil {
 			for i := range commands {
@@ -219,13 +226,18 @@ func (e *Contention) writers(ctx context.Context, done *atomic.Int64) error {
 	})
 }
 
+// burnersEach is how many clients burn CPU in the place of one writer: their calls are short, and
+// wait for a processor as often as a writer's do.
+const burnersEach = 8
+
 // burners make calls that do nothing, so many a second in all; 0: as many as they can.
 func (e *Contention) burners(rate float64) work {
 	return func(ctx context.Context, done *atomic.Int64) error {
-		return e.each(ctx, func(int) error {
+		clients := burnersEach * e.Writers
+		return each(clients, func(int) error {
 			for due := time.Now(); ctx.Err() == nil; done.Add(1) {
 				if rate > 0 {
-					due = due.Add(time.Duration(float64(e.Writers) / rate * float64(time.Second)))
+					due = due.Add(time.Duration(float64(clients) / rate * float64(time.Second)))
 					pause(ctx, time.Until(due))
 				}
 				if _, err := e.Client.Capabilities(ctx); err != nil {
@@ -248,10 +260,10 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// each runs do for each of the clients at the same time.
-func (e *Contention) each(ctx context.Context, do func(i int) error) error {
-	g, _ := errgroup.WithContext(ctx)
-	for i := range e.Writers {
+// each runs do for each of n clients at the same time.
+func each(n int, do func(i int) error) error {
+	var g errgroup.Group
+	for i := range n {
 		g.Go(func() error { return do(i) })
 	}
 	return g.Wait()
@@ -280,6 +292,8 @@ func (r *ContentionResult) summarize(rounds []contentionRound) {
 	r.WritersStream = of(func(r *contentionRound) float64 { return r.writersStream })
 	r.WritersBurners = of(func(r *contentionRound) float64 { return r.writersBurners })
 	r.WritersRatio = of(func(r *contentionRound) float64 { return r.writersRatio })
+	r.StreamBurnt = of(func(r *contentionRound) float64 { return r.streamBurnt })
+	r.WritersBurnt = of(func(r *contentionRound) float64 { return r.writersBurnt })
 	r.CPUWriter = 1e6 * of(func(r *contentionRound) float64 { return r.cpuCreate })
 	r.CPUStream = 1e6 * of(func(r *contentionRound) float64 { return r.cpuRow })
 }

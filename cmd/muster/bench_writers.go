@@ -112,9 +112,9 @@ func (a *app) contention(ctx context.Context, e *bench.Contention, dir string) (
 func (a *app) printWriters(r *bench.ContentionResult, w *bench.LockWait) error {
 	fmt.Fprintf(a.stdout, "%s with %s a call, %s\n\n", english(r.Writers, "writer"), english(r.Batch, "creation"), english(r.Rounds, "round"))
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\talone\tbeside the other\tbeside as much CPU burnt\tratio of these\tCPU µs each\t\n")
-	fmt.Fprintf(t, "stream, statuses/s\t%s\t%s\t%s\t%s\t%s\t\n", whole(r.StreamAlone), whole(r.StreamWriters), whole(r.StreamBurners), short(r.StreamRatio), short(r.CPUStream))
-	fmt.Fprintf(t, "writers, inodes/s\t%s\t%s\t%s\t%s\t%s\t\n", whole(r.WritersAlone), whole(r.WritersStream), whole(r.WritersBurners), short(r.WritersRatio), short(r.CPUWriter))
+	fmt.Fprint(t, "\talone\tbeside the other\tbeside as much CPU burnt\tratio of these\tburnt\tCPU µs each\t\n")
+	fmt.Fprintf(t, "stream, statuses/s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", whole(r.StreamAlone), whole(r.StreamWriters), whole(r.StreamBurners), short(r.StreamRatio), short(r.StreamBurnt), short(r.CPUStream))
+	fmt.Fprintf(t, "writers, inodes/s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", whole(r.WritersAlone), whole(r.WritersStream), whole(r.WritersBurners), short(r.WritersRatio), short(r.WritersBurnt), short(r.CPUWriter))
 	if err := t.Flush(); err != nil {
 		return err
 	}
