@@ -18,6 +18,7 @@ import (
 type replay struct {
 	liar
 	messages [][]byte
+	paths    []uint32 // how many each message and those before it are about
 }
 
 // replayOf answers for directories of one file each.
@@ -38,24 +39,25 @@ func replayOf(paths, perMessage int) *replay {
 		if next == paths {
 			m.Done, m.TotalRows, m.TotalOutcomes = true, uint64(paths), uint64(paths)
 		}
-		r.messages = append(r.messages, m.Append(nil))
+		r.messages, r.paths = append(r.messages, m.Append(nil)), append(r.paths, uint32(next))
 	}
 	return r
 }
 
 func (r *replay) List(stream pb.DRPCNamespace_ListStream) error {
 	var message []byte
-	for last := false; !last; {
-		if err := rpc.ReceiveRaw(stream, &message); err != nil {
-			return err
+	came := uint32(0)
+	for i, m := range r.messages {
+		for came < r.paths[i] {
+			if err := rpc.ReceiveRaw(stream, &message); err != nil {
+				return err
+			}
+			var request rpc.ListRequest
+			if err := request.Unmarshal(message); err != nil {
+				return err
+			}
+			came += request.Count
 		}
-		var request rpc.ListRequest
-		if err := request.Unmarshal(message); err != nil {
-			return err
-		}
-		last = request.Last
-	}
-	for _, m := range r.messages {
 		if err := rpc.SendRaw(stream, m); err != nil {
 			return err
 		}

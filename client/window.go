@@ -9,7 +9,13 @@ import (
 
 // The bounds of what a window holds. With the outcomes of the batches that wait for the
 // consumer, no more than 65,536 paths are read ahead.
+//
+// Until a server has answered there are no more than firstWindowPaths: with all processors
+// busy reading and sending paths, nobody would look for the answer, and the first rows
+// would come late. A server that has so many paths answers.
 const (
+	firstWindowPaths = 8 << 10
+
 	maxWindowPaths = 48 << 10
 	maxWindowBytes = 8 << 20
 )
@@ -21,10 +27,11 @@ const (
 // A path is added without a lock: it is written once to its place in a block, and then
 // counted. Whoever reads the count may read the paths below it.
 type window struct {
-	limit uint64        // paths at one time
-	more  chan struct{} // capacity 1: paths came, or their end
-	room  chan struct{} // capacity 1: paths were dropped
+	most uint64        // paths at one time
+	more chan struct{} // capacity 1: paths came, or their end
+	room chan struct{} // capacity 1: paths were dropped
 
+	limit   atomic.Uint64 // paths at one time, for now
 	count   atomic.Uint64 // paths added so far
 	waiting atomic.Bool   // next waits for more
 
@@ -40,7 +47,9 @@ type window struct {
 }
 
 func newWindow(limit int) *window {
-	return &window{limit: uint64(limit), more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	w := &window{most: uint64(limit), more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	w.limit.Store(min(w.most, firstWindowPaths))
+	return w
 }
 
 // goexit is the fault of paths that ended their goroutine.
@@ -91,7 +100,7 @@ func (f *filler) add(ctx context.Context, path string) bool {
 }
 
 func (f *filler) tryAdd(path string) bool {
-	if f.added-f.dropped.Load() >= f.limit || f.bytes-f.droppedBytes.Load() >= maxWindowBytes {
+	if f.added-f.dropped.Load() >= f.limit.Load() || f.bytes-f.droppedBytes.Load() >= maxWindowBytes {
 		return false
 	}
 	at := f.added % blockPaths
@@ -191,7 +200,7 @@ func (w *window) list(from, to uint64) pathList {
 	return l
 }
 
-// drop forgets the paths before index to. It says whether that is one that the server
+// drop forgets the paths before index to, which a message was about. It says whether that is one that the server
 // can know and has not been dropped itself.
 func (w *window) drop(to uint64) bool {
 	w.mu.Lock()
@@ -204,6 +213,7 @@ func (w *window) drop(to uint64) bool {
 	for i := base; i < to; i++ {
 		bytes += uint64(len(w.blocks[(i-w.first)/blockPaths][i%blockPaths]))
 	}
+	w.limit.Store(w.most)
 	w.droppedBytes.Add(bytes)
 	w.dropped.Store(to)
 	for ; to-w.first >= blockPaths; w.first += blockPaths {

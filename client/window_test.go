@@ -149,3 +149,21 @@ func TestPanicOfPathsIsRaisedAtTheConsumer(t *testing.T) {
 		})
 	}
 }
+
+func TestAWindowOpensWithTheFirstAnswer(t *testing.T) {
+	w := newWindow(maxWindowPaths)
+	f := filler{window: w}
+	add := func() {
+		for f.tryAdd("/a") {
+		}
+	}
+	if add(); f.added != firstWindowPaths {
+		t.Fatalf("%d paths before an answer, want %d", f.added, firstWindowPaths)
+	}
+	if !w.drop(0) {
+		t.Fatal("an answer that finishes no path was refused")
+	}
+	if add(); f.added != maxWindowPaths {
+		t.Fatalf("%d paths after it, want %d", f.added, maxWindowPaths)
+	}
+}
