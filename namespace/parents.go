@@ -18,7 +18,7 @@ type parent struct {
 const parents = 16
 
 // resolveSibling resolves a sibling of the path before, if that takes no more than a look into
-// the image that the last name was in. It is what a page of partitions does most.
+// an image of their directory. It is what a page of partitions does most.
 func (r *Reader) resolveSibling(path string, res *Resolved) bool {
 	w := &r.walk
 	if !w.sibling(path) {
@@ -26,13 +26,16 @@ func (r *Reader) resolveSibling(path string, res *Resolved) bool {
 	}
 	dir := &w.nodes[w.dir.node]
 	p := &r.parents[dir.id%parents]
-	if p.id != dir.id || dir.access&mayExecute == 0 {
+	if p.id != dir.id || p.run.as != whole || dir.access&mayExecute == 0 {
 		return false
 	}
-	if !p.run.has(path[w.last:]) {
-		return false
+	name := path[w.last:]
+	if !p.run.has(name) {
+		if r.enter(p, name); p.run.as != whole {
+			return false
+		}
 	}
-	at, ok := p.rows.find(path[w.last:], p.hint)
+	at, ok := p.rows.find(name, p.hint)
 	if !ok {
 		return false
 	}
