@@ -20,7 +20,7 @@ type Scale struct {
 	Hot     int   // listings after the cold one; at least 1
 
 	// Dir is an empty folder for the store. Serve starts a server on it, in a process of
-	// its own, and returns when it is ready.
+	// its own that can be killed, and returns when it is ready.
 	Dir   string
 	Serve func(ctx context.Context, dir string) (*Process, error)
 	// Progress begins to show a step of so many parts; nil: nothing is shown.
