@@ -58,10 +58,31 @@ func TestBadIdentitiesAreNamed(t *testing.T) {
 		`group name "g\th"`: {keyUser: "a", keyGroups: "g\th\x00"},
 		"1025 groups":       {keyUser: "a", keyGroups: strings.Repeat("g\x00", 1025)},
 	} {
-		_, err := authenticate(md)
-		wantCode(t, err, muster.ErrUnauthenticated)
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+		fresh, used := new(serverConn), new(serverConn)
+		if _, err := used.authenticate(map[string]string{keyUser: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // a refused identity is not remembered
+			for _, conn := range []*serverConn{fresh, used} {
+				_, err := conn.authenticate(md)
+				wantCode(t, err, muster.ErrUnauthenticated)
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v does not say %q", err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAConnectionTellsItsCallersApart(t *testing.T) {
+	conn := new(serverConn)
+	for _, id := range []muster.Identity{
+		{User: "anna"}, {User: "anna"}, {User: "anna", Groups: []string{"one"}}, {User: "anna"}, {User: "bert", Groups: []string{"one"}},
+		{User: "bert", Groups: []string{"one", "two"}}, {User: "bert", Groups: []string{"one"}},
+	} {
+		got, err := conn.authenticate(sent(t, ClientContext(t.Context(), id)))
+		if err != nil || !reflect.DeepEqual(got, id) {
+			t.Errorf("sent %v, got %v, %v", id, got, err)
 		}
 	}
 }

@@ -115,7 +115,8 @@ func (c *serverConn) calls(man *drpcmanager.Manager) error {
 
 // authenticate is authenticate for a call of the connection.
 func (c *serverConn) authenticate(md map[string]string) (muster.Identity, error) {
-	if user, ok := md[keyUser]; ok && user == c.caller.User && md[keyGroups] == c.groups {
+	// No user has no name: before the first call there is no caller to be the same as.
+	if user := md[keyUser]; user != "" && user == c.caller.User && md[keyGroups] == c.groups {
 		return c.caller, nil
 	}
 	id, err := authenticate(md)
