@@ -18,7 +18,7 @@ type Proxy struct {
 	Target    string        // host:port
 	RoundTrip time.Duration // added; half of it each way
 
-	carried  atomic.Int64 // bytes written, both ways
+	carried  atomic.Int64 // bytes, both ways
 	newAlarm func() alarm // nil: the system's most exact one
 }
 
@@ -34,7 +34,7 @@ const (
 	chunksOnPath = 1024
 )
 
-// Carried is how many bytes have passed in both directions.
+// Carried is how many bytes have passed in both directions: at least those that have arrived.
 func (p *Proxy) Carried() int64 { return p.carried.Load() }
 
 // Serve accepts connections until ctx ends, and then closes them and lis and returns nil.
@@ -150,9 +150,8 @@ func (p *Proxy) give(ctx context.Context, to net.Conn, path <-chan chunk) error 
 		if len(c.bytes) == 0 {
 			continue
 		}
-		n, err := to.Write(c.bytes)
-		p.carried.Add(int64(n))
-		if err != nil {
+		p.carried.Add(int64(len(c.bytes))) // before who waits for them can ask
+		if _, err := to.Write(c.bytes); err != nil {
 			return err
 		}
 	}

@@ -56,6 +56,26 @@ func TestAChunkArrivesHalfARoundTripLaterWhateverIsOnItsWay(t *testing.T) {
 	})
 }
 
+// Who counts the bytes of a call may look as soon as its answer is there.
+func TestWhatHasArrivedIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Proxy{RoundTrip: time.Millisecond}
+		client, server, done := joined(t, p)
+		for i := range 1000 {
+			go func() { _, _ = client.Write([]byte{byte(i)}) }()
+			var b [1]byte
+			if _, err := io.ReadFull(server, b[:]); err != nil {
+				t.Fatal(err)
+			}
+			if n := p.Carried(); n != int64(i+1) {
+				t.Fatalf("%d bytes are counted of %d", n, i+1)
+			}
+		}
+		_, _ = client.Close(), server.Close()
+		<-done
+	})
+}
+
 func TestTheEndOfAConnectionComesAfterWhatWasSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server, done := joined(t, &Proxy{RoundTrip: 10 * time.Millisecond})
