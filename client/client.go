@@ -148,9 +148,9 @@ func newLink(addr string, o Options) (*link, error) {
 	return l, nil
 }
 
-// decode decodes a reply, and checks and decodes its rows.
-func (l *link) decode(r *reply, columns rows.Columns) (*rows.Batch, error) {
-	if err := r.decode(); err != nil {
+// decode decodes a reply about at most so many paths, and checks and decodes its rows.
+func (l *link) decode(r *reply, paths int, columns rows.Columns) (*rows.Batch, error) {
+	if err := r.decode(paths); err != nil {
 		return nil, err
 	}
 	frame, err := l.expander.Frame(r.Frame, r.FrameSize)

@@ -72,7 +72,7 @@ var pageCalls = sync.Pool{New: func() any { return new(pageCall) }}
 // pageBatch checks a page. Where it begins is the cursor's secret, so that of a whole
 // listing no more is checked than the order and that the last page is at the end.
 func (l *link) pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch, error) {
-	decoded, err := l.decode(r, columns)
+	decoded, err := l.decode(r, len(paths), columns)
 	if err != nil {
 		return nil, err
 	}

@@ -44,11 +44,14 @@ func (replyEncoding) Unmarshal(b []byte, m drpc.Message) error {
 }
 
 // decode reads the fields. The frame and the outcomes are the caller's, all else is
-// valid until the next reply is received.
-func (r *reply) decode() error {
+// valid until the next reply is received. More outcomes than paths can have, which may be
+// as small as two bytes each, are refused before memory is taken for them.
+func (r *reply) decode(paths int) error {
 	frame := r.Frame
 	r.outcomes = nil
-	if n := rpc.CountOutcomes(r.fields); n > 0 {
+	if n := rpc.CountOutcomes(r.fields); n > paths {
+		return corrupt("%d outcomes of at most %d paths", n, paths)
+	} else if n > 0 {
 		r.outcomes = make([]Outcome, 0, n)
 	}
 	err := r.Unmarshal(r.fields, func(b []byte) error {

@@ -1,7 +1,11 @@
 package client
 
 import (
+	"bytes"
+	"errors"
+	"math"
 	"reflect"
+	"runtime"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -71,7 +75,7 @@ func (r *reply) take(b []byte) error {
 	if err := (replyEncoding{}).Unmarshal(b, r); err != nil {
 		return err
 	}
-	return r.decode()
+	return r.decode(math.MaxInt)
 }
 
 // same compares replies; no bytes and nil are the same.
@@ -109,5 +113,23 @@ func TestReplyAllocatesNothingForEachOutcome(t *testing.T) {
 	var r reply
 	if n := testing.AllocsPerRun(10, func() { _ = r.take(b) }); n > 6 {
 		t.Fatalf("%v allocations for 1,000 outcomes", n)
+	}
+}
+
+func TestOutcomesOfNoPathTakeNoMemory(t *testing.T) {
+	const paths, bound = 1000, 64 << 10
+	message := func(n int) []byte { return bytes.Repeat([]byte{0x12, 0}, n) }
+	for n, want := range map[int]error{paths: nil, paths + 1: muster.ErrCorrupt, rpc.MaxMessage / 2: muster.ErrCorrupt} {
+		r := reply{fields: message(n)}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := r.decode(paths)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, want) {
+			t.Errorf("%d outcomes of %d paths: %v", n, paths, err)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; err != nil && took > bound {
+			t.Errorf("%d outcomes of %d paths took %d bytes", n, paths, took)
+		}
 	}
 }

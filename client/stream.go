@@ -179,7 +179,7 @@ func (l *listing) finish(stream pb.DRPCNamespace_ListClient) error {
 // ended before the last. A stream that broke is no matter here, since that side learns why.
 func (l *listing) send(ctx context.Context, stream pb.DRPCNamespace_ListClient, request *rpc.ListRequest, from uint64) bool {
 	var message []byte
-	for size := firstPaths; !request.Last; size = min(4*size, l.client.maxChunk) {
+	for size := min(firstPaths, l.client.maxChunk); !request.Last; size = min(4*size, l.client.maxChunk) {
 		if !l.window.gather(ctx, request, from, size) {
 			return false
 		}
@@ -237,12 +237,12 @@ func wirePath(path string) string { return path[:min(len(path), muster.MaxPathBy
 
 // enter checks a message whole before any of it is delivered, and books it.
 func (l *listing) enter(r *reply) (*Batch, error) {
-	decoded, err := l.client.decode(r, l.columns)
+	first := l.ledger.next
+	known, all := l.window.given()
+	decoded, err := l.client.decode(r, int(max(known, first)-first), l.columns)
 	if err != nil {
 		return nil, err
 	}
-	first := l.ledger.next
-	known, all := l.window.given()
 	if err := l.ledger.enter(decoded, r.outcomes, known); err != nil {
 		return nil, err
 	}

@@ -187,9 +187,10 @@ func (w *window) chunk(from uint64, maxPaths, maxBytes int) (chunk []string, las
 	return chunk, w.fault == nil && w.ended && from+uint64(n) == count, w.fault != nil
 }
 
-// list returns the paths from index from up to index to, which are all in the window.
+// list returns the paths from index from up to index to, which are all in the window. There
+// are none, from may even be past to, where a server speaks before it has any in this call.
 func (w *window) list(from, to uint64) pathList {
-	if from == to {
+	if from >= to {
 		return pathList{first: from}
 	}
 	w.mu.Lock()
@@ -200,8 +201,8 @@ func (w *window) list(from, to uint64) pathList {
 	return l
 }
 
-// drop forgets the paths before index to, which a message was about. It says whether that is one that the server
-// can know and has not been dropped itself.
+// drop forgets the paths before index to, which a message was about. It says whether that
+// is one that the server can know and has not been dropped itself.
 func (w *window) drop(to uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
