@@ -53,7 +53,7 @@ by --data, which must be empty or missing; 10,000,000 files take about 1 GB of d
 	f.output.addOutput(flags, formatText, formatJSON)
 	flags.IntVar(&f.directories, "directories", 1_000_000, "`NUMBER` of partition directories")
 	flags.IntVar(&f.files, "files", 10_000_000, "`NUMBER` of files in all, the same in each directory")
-	flags.IntVar(&f.callers, "callers", 4, "`NUMBER` of callers that fill the table")
+	flags.IntVar(&f.callers, "callers", 8, "`NUMBER` of callers that fill the table")
 	flags.IntVar(&f.hot, "hot", 3, "`NUMBER` of hot listings")
 	flags.StringVar(&f.data, "data", "", "`DIR` of the store")
 	flags.BoolVar(&f.keep, "keep", false, "keep the store; --data says where")
