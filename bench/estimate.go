@@ -19,10 +19,8 @@ func (e *Experiment) Estimate() time.Duration {
 	}
 	for _, p := range e.Places {
 		for _, s := range e.Shapes {
-			for _, a := range e.Arms {
-				if s.suits(a) {
-					total += e.estimate(p, s, a)
-				}
+			for _, a := range e.arms(s) {
+				total += e.estimate(p, s, a)
 			}
 		}
 	}

@@ -50,9 +50,8 @@ type Experiment struct {
 	// Profile takes a CPU profile of this process while it lists; nil: none is made.
 	Profile io.Writer
 	// Report takes the results of one shape in one place.
-	Report func([]Result) error
-	// Progress begins to show a step of so many parts; nil: nothing is shown.
-	Progress func(title string, parts int) (set func(done int), stop func())
+	Report   func([]Result) error
+	Progress Progress
 
 	expected map[Shape]prefixes // of the shapes listed so far
 }
@@ -83,17 +82,27 @@ func (e *Experiment) Validate() error {
 		return errors.New("no shape, no place or no arm")
 	}
 	if e.Cold && e.Server != "" {
-		return errors.New("a server that runs already keeps in memory what it was told to when it started")
+		return errors.New("cold, on a server that runs already: it keeps in memory what it was told to when it started (namespace.image_size)")
 	}
 	for _, p := range e.Places {
 		if own := e.Server == ""; own != (p.Name != running) {
 			if own {
-				return fmt.Errorf("place %v: no running server is named", p)
+				return fmt.Errorf("place %v: no running server is named; without one the places are in-process, loopback, loopback+1ms and so on", p)
 			}
 			return fmt.Errorf("place %v: on a running server the places are server, server+1ms and so on", p)
 		}
 	}
-	return nil
+	for _, s := range e.Shapes {
+		if len(e.arms(s)) > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("no shape is large enough for any arm: %v has fewer directories than %v has goroutines", e.Shapes[0], e.Arms[0])
+}
+
+// arms are those that list a shape.
+func (e *Experiment) arms(s Shape) []Arm {
+	return slices.DeleteFunc(slices.Clone(e.Arms), func(a Arm) bool { return !s.suits(a) })
 }
 
 // Run fills the tables and lists them in all places. It ends when ctx does, and leaves
@@ -137,7 +146,7 @@ func (e *Experiment) runInProcess(ctx context.Context) (err error) {
 	admin := muster.Identity{User: "root", Groups: []string{muster.Supergroup}}
 	for _, t := range e.tables(tableRoot) {
 		t.Owner, t.Group = tableOwner, tableGroup
-		set, stop := e.progress("filling "+t.Root, t.Entries())
+		set, stop := e.Progress.begin("filling "+t.Root, t.Entries())
 		err := FillTree(ctx, tree, admin, t, set)
 		if stop(); err != nil {
 			return err
@@ -177,13 +186,6 @@ func (e *Experiment) startProfile() error {
 	return pprof.StartCPUProfile(e.Profile)
 }
 
-func (e *Experiment) progress(title string, parts int) (set func(int), stop func()) {
-	if e.Progress == nil {
-		return func(int) {}, func() {}
-	}
-	return e.Progress(title, parts)
-}
-
 // removal is how long the removal of the tables from a running server may take.
 const removal = time.Minute
 
@@ -214,7 +216,7 @@ func (e *Experiment) runOnServer(ctx context.Context) (err error) {
 		if caps.Superuser {
 			t.Owner, t.Group = tableOwner, tableGroup
 		}
-		set, stop := e.progress("filling "+t.Root, t.Entries())
+		set, stop := e.Progress.begin("filling "+t.Root, t.Entries())
 		err := Fill(ctx, c, t, set)
 		if stop(); err != nil {
 			return err
@@ -311,15 +313,15 @@ func (e *Experiment) count(ctx context.Context, p Place, addr string) (*counted,
 
 // compare runs a cell and reports it.
 func (e *Experiment) compare(ctx context.Context, root string, c cell) error {
+	arms := e.arms(c.shape)
+	if len(arms) == 0 {
+		return nil
+	}
 	c.paths, c.roundTime, c.cold = c.shape.paths(root), e.RoundTime, e.Cold
 	if err := e.expect(ctx, &c); err != nil {
 		return err
 	}
-	arms := slices.DeleteFunc(slices.Clone(e.Arms), func(a Arm) bool { return !c.shape.suits(a) })
-	if len(arms) == 0 {
-		return nil
-	}
-	set, stop := e.progress(fmt.Sprintf("%v, %v", c.shape, c.place), e.Rounds)
+	set, stop := e.Progress.begin(fmt.Sprintf("%v, %v", c.shape, c.place), e.Rounds)
 	results, err := c.run(ctx, arms, e.Rounds, set)
 	if stop(); err != nil {
 		return err

@@ -71,7 +71,7 @@ func TestAnExperimentTellsEverythingOfEveryArmInEveryPlace(t *testing.T) {
 	}
 	var got []string
 	for _, r := range results {
-		got = append(got, r.Shape+" "+r.Place+" "+armOf(r))
+		got = append(got, r.Shape+" "+r.Place+" "+r.ArmName())
 		name := got[len(got)-1]
 		if !r.RowsEqual || r.Rounds != 2 || r.Statuses < 1 || r.Calls < 1 || r.Directories < 1 || r.Located {
 			t.Errorf("%s: %+v", name, r)
@@ -123,7 +123,7 @@ func TestASlowArmListsASampleOfTheDirectories(t *testing.T) {
 			t.Errorf("in rounds of %v: %d directories, %d statuses", e.RoundTime, r.Directories, r.Statuses)
 		}
 		if !r.RowsEqual {
-			t.Errorf("%s: the sample's rows differ", armOf(r))
+			t.Errorf("%s: the sample's rows differ", r.ArmName())
 		}
 		if r.Arm == "pages-100" && r.Directories%100 != 0 {
 			t.Errorf("pages of 100 list %d directories", r.Directories)
@@ -221,12 +221,13 @@ func TestTablesAreRemovedFromARunningServer(t *testing.T) {
 
 func TestWhatCannotBeRunIsNamed(t *testing.T) {
 	for want, change := range map[string]func(*Experiment){
-		"0 rounds":                    func(e *Experiment) { e.Rounds = 0 },
-		"rounds of 1µs":               func(e *Experiment) { e.RoundTime = time.Microsecond },
-		"no shape":                    func(e *Experiment) { e.Arms = nil },
-		"a server that runs":          func(e *Experiment) { e.Server, e.Cold = "127.0.0.1:1", true },
-		"place server+1ms":            func(e *Experiment) { e.Places = []Place{{running, time.Millisecond}} },
-		"place in-process: on a runn": func(e *Experiment) { e.Server = "127.0.0.1:1" },
+		"0 rounds":                                   func(e *Experiment) { e.Rounds = 0 },
+		"rounds of 1µs":                              func(e *Experiment) { e.RoundTime = time.Microsecond },
+		"no shape":                                   func(e *Experiment) { e.Arms = nil },
+		"cold, on a server that runs":                func(e *Experiment) { e.Server, e.Cold = "127.0.0.1:1", true },
+		"without one the places are in-process":      func(e *Experiment) { e.Places = []Place{{running, time.Millisecond}} },
+		"1x1 has fewer directories than iterator-16": func(e *Experiment) { e.Arms = []Arm{iterator(16)} },
+		"place in-process: on a runn":                func(e *Experiment) { e.Server = "127.0.0.1:1" },
 	} {
 		e := experiment(t, Shape{Partitions: 1, Entries: 1})
 		if change(e); e.Validate() == nil || !strings.Contains(e.Run(t.Context()).Error(), want) {

@@ -44,6 +44,9 @@ type Result struct {
 	RatioToEmptyCall Figure `json:"ratio_to_empty_call"`
 }
 
+// ArmName is the arm's name with the number of its goroutines, as Arm.String writes it.
+func (r *Result) ArmName() string { return Arm{Name: r.Arm, Goroutines: r.Goroutines}.String() }
+
 // round is one timed listing by an arm, or several in a row of a small table.
 type round struct {
 	rows, calls    int
