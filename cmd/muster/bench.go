@@ -23,6 +23,14 @@ func newBenchCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// benchProgress shows a person how far a benchmark is.
+func (a *app) benchProgress(ctx context.Context) bench.Progress {
+	return func(title string, parts int) (func(int), func()) {
+		bar := a.startBar(ctx, title, parts)
+		return bar.set, bar.stop
+	}
+}
+
 func newBenchDelayCommand(a *app) *cobra.Command {
 	var (
 		listen string

@@ -104,8 +104,8 @@ func (p *parentFlags) add(flags *pflag.FlagSet) {
 // run calls serve, whose context ends as the flags say.
 func (p *parentFlags) run(ctx context.Context, stdin io.Reader, serve func(context.Context) error) (err error) {
 	if p.cpuProfile != "" {
-		f, err := os.Create(p.cpuProfile)
-		if err != nil {
+		var f *os.File
+		if f, err = os.Create(p.cpuProfile); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()

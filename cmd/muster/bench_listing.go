@@ -46,13 +46,17 @@ goroutines), pages-100 and pages-1000 (as many directories a call and entries a 
 in HDFS-13616), and stream (all in one call). Places are in-process (no wire and no client),
 loopback, and loopback+1ms and the like: through a proxy that adds to the round trip.
 Shapes are DIRECTORIESxFILES, 1x30000d (one directory of directories), 1x30000d-nomtime
-(without their times), and with -shuffled at the end (paths in no order). An arm that would take longer for a round than --round-time lists only
-the first of the directories; the column "statuses" says how many rows a round had.
+(without their times), and with -shuffled at the end (paths in no order).
+
+Figures are medians of the rounds; min and max are of the slowest and the fastest one. µs, bytes,
+CPU and allocations are for each status, on the server (srv) and the client (cli); in process
+all is the server's. An arm that would take longer for a round than --round-time lists only the
+first of the directories, and a fast one lists them several times: "statuses" says how many
+rows a round had. Ratios hold within one run, on an idle machine.
 
 With --server the tables are made on that server, below --root, and removed afterwards;
-places are then server, server+1ms and the like.
-
-Figures are medians of the rounds. Ratios hold within one run, on an idle machine.`,
+places are then server, server+1ms and the like. They are listed as --user: a superuser's
+listing skips checks of permissions, which those on a server of our own do not.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := a.experiment(&f, cmd.Flags().Changed)
@@ -87,6 +91,9 @@ var (
 
 // experiment returns the experiment that the flags ask for.
 func (a *app) experiment(f *listingFlags, changed func(flag string) bool) (*bench.Experiment, error) {
+	if err := f.check(changed); err != nil {
+		return nil, err
+	}
 	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Cold: f.cold, Shapes: bench.Shapes(), Arms: bench.Arms()}
 	if changed("server") {
 		c := a.config.Client
@@ -123,10 +130,28 @@ func (a *app) experiment(f *listingFlags, changed func(flag string) bool) (*benc
 	if err := e.Validate(); err != nil {
 		return nil, usagef("%v", err)
 	}
-	if f.plot != "" && filepath.Ext(f.plot) != ".svg" {
-		return nil, usagef("--plot %s: its name must end in .svg", f.plot)
-	}
 	return e, nil
+}
+
+// check refuses flags that would mean nothing.
+func (f *listingFlags) check(changed func(flag string) bool) error {
+	for name, list := range map[string][]string{"shape": f.shapes, "place": f.places, "arm": f.arms} {
+		if changed(name) && len(list) == 0 {
+			return usagef("--%s names none; leave it out for all", name)
+		}
+	}
+	for _, name := range []string{"root", "user", "groups"} {
+		if changed(name) && !changed("server") {
+			return usagef("--%s is for a server that runs already; name it with --server", name)
+		}
+	}
+	if f.root == "" {
+		return usagef("--root: the path is empty; name a folder that does not exist")
+	}
+	if f.plot != "" && filepath.Ext(f.plot) != ".svg" {
+		return usagef("--plot %s: its name must end in .svg", f.plot)
+	}
+	return nil
 }
 
 func parseAll[T any](texts []string, parse func(string) (T, error)) ([]T, error) {
@@ -153,7 +178,16 @@ func armNamed(name string) (bench.Arm, error) {
 
 // benchListing runs the experiment and prints, draws and judges its results.
 func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experiment) (err error) {
-	dir, err := os.MkdirTemp("", "muster-bench-")
+	var all []bench.Result
+	if f.plot != "" {
+		// Opened now, lest it turns out after all the measuring that it cannot be written.
+		var drawing *os.File
+		if drawing, err = os.OpenFile(f.plot, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, drawListing(drawing, all)) }()
+	}
+	dir, err := temporaryFolder("muster-bench-")
 	if err != nil {
 		return err
 	}
@@ -162,18 +196,14 @@ func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experi
 		return err
 	}
 	if f.profile != "" {
-		profile, err := createIn(f.profile, "client.pprof")
-		if err != nil {
+		var profile *os.File
+		if profile, err = createIn(f.profile, "client.pprof"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, profile.Close()) }()
 		e.Profile = profile
 	}
-	e.Progress = func(title string, parts int) (func(int), func()) {
-		bar := a.startBar(ctx, title, parts)
-		return bar.set, bar.stop
-	}
-	var all []bench.Result
+	e.Progress = a.benchProgress(ctx)
 	e.Report = func(results []bench.Result) error {
 		all = append(all, results...)
 		return a.printListing(results, f.output.format == formatJSON)
@@ -184,11 +214,6 @@ func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experi
 	}
 	if err := e.Run(ctx); err != nil {
 		return err
-	}
-	if f.plot != "" {
-		if err := drawListing(f.plot, all); err != nil {
-			return err
-		}
 	}
 	return judge(all)
 }
@@ -225,12 +250,17 @@ func createIn(dir, name string) (*os.File, error) {
 	return os.Create(filepath.Join(dir, name))
 }
 
-func drawListing(file string, results []bench.Result) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
+// drawListing draws what was measured, also when the experiment ended early, and closes the file.
+// If that is nothing, an older drawing stays.
+func drawListing(f *os.File, results []bench.Result) (err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if len(results) > 0 {
+		return errors.Join(f.Truncate(0), bench.Draw(f, results))
 	}
-	return errors.Join(bench.Draw(f, results), f.Close())
+	if info, err := f.Stat(); err == nil && info.Size() == 0 {
+		return os.Remove(f.Name())
+	}
+	return nil
 }
 
 // judge fails if any arm saw other rows than it had to.
@@ -238,7 +268,7 @@ func judge(results []bench.Result) error {
 	var errs []error
 	for _, r := range results {
 		if !r.RowsEqual {
-			errs = append(errs, fmt.Errorf("%s, %s: %s from %d goroutines saw other rows than there are", r.Shape, r.Place, r.Arm, r.Goroutines))
+			errs = append(errs, fmt.Errorf("%s, %s: %s saw other rows than there are", r.Shape, r.Place, r.ArmName()))
 		}
 	}
 	return errors.Join(errs...)

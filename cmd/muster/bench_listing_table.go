@@ -27,11 +27,7 @@ func (a *app) printListingTable(results []bench.Result) error {
 		if !r.RowsEqual {
 			rows = "DIFFER"
 		}
-		arm := r.Arm
-		if r.Goroutines > 1 {
-			arm = fmt.Sprintf("%s-%d", r.Arm, r.Goroutines)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", arm,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.ArmName(),
 			whole(r.StatusesPerSecond), whole(r.MinStatusesPerSecond), whole(r.MaxStatusesPerSecond), short(r.MicrosPerStatus), times(r.Ratio),
 			humanize.Comma(int64(r.Statuses)), humanize.Comma(int64(r.Calls)), short(r.Bytes), short(r.CPUServer), short(r.CPUClient),
 			short(r.AllocsServer), short(r.AllocsClient), short(r.AllocBytesServer), short(r.AllocBytesClient), short(r.FirstRow), rows)

@@ -34,6 +34,29 @@ func TestOtherRowsFailABenchmark(t *testing.T) {
 	}
 }
 
+// TestABenchmarkWhoseReaderGoesAwayLeavesNoFolder: as with head.
+func TestABenchmarkWhoseReaderGoesAwayLeavesNoFolder(t *testing.T) {
+	temp := t.TempDir()
+	cmd := exec.Command("muster", "bench", "listing", "--place", "loopback", "--arm", "stream", "--shape", "10x1", "--rounds", "1", "--round-time", "5ms", "-o", "json")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := stdout.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("%v, want exit code %d", err, exitFailed)
+	}
+	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
+		t.Errorf("%q is left, %v", left, err)
+	}
+}
+
 // TestABenchmarkThatEndsEarlyLeavesNoProcess: its processes have its standard error too, so that
 // this ends when the last of them has.
 func TestABenchmarkThatEndsEarlyLeavesNoProcess(t *testing.T) {

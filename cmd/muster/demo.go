@@ -48,7 +48,7 @@ the times. Nothing is left behind. -o json prints one line for programs.`,
 
 // demo runs the demonstration on a server of its own.
 func (a *app) demo(ctx context.Context, table bench.Table, asJSON bool) (err error) {
-	dir, err := os.MkdirTemp("", "muster-demo-")
+	dir, err := temporaryFolder("muster-demo-")
 	if err != nil {
 		return err
 	}
