@@ -37,11 +37,15 @@ func TestMain(m *testing.M) {
 }
 
 // everyMode runs the tests once in each mode. Benchmarks, fuzzing and the list of tests
-// are for one.
+// are for one; so is a short run with the race detector, in the mode that has hits, loads
+// and evictions side by side.
 type everyMode struct{ *testing.M }
 
 func (m everyMode) Run() int {
 	modes := slices.Clone(imageModes)
+	if *onlyImages == "" && raceEnabled && testing.Short() {
+		*onlyImages = "evicting"
+	}
 	if *onlyImages != "" {
 		modes = slices.DeleteFunc(modes, func(mode imageMode) bool { return mode.name != *onlyImages })
 	}
