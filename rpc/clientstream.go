@@ -66,7 +66,9 @@ func (s *clientStream) reusable() bool { return s.ended.Load() || s.sent.Load() 
 func (s *clientStream) Context() context.Context { return s.stream.Context() }
 
 // MsgSend sends a message. io.EOF says that the server has ended the call: receiving
-// then tells how. A message that is too large fails alone, the call goes on.
+// then tells how. The first message succeeds even so, since the generated code of a call
+// with one request would return io.EOF and never ask. A message that is too large fails
+// alone, the call goes on.
 func (s *clientStream) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 	encoded, ok := msg.(*raw)
 	if !ok {
@@ -77,10 +79,13 @@ func (s *clientStream) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 		defer release(b)
 		encoded = (*raw)(b)
 	}
-	s.sent.Add(1)
+	first := s.sent.Add(1) == 1
 	err := s.stream.MsgSend(encoded, rawEncoding{})
 	if drpc.ClosedError.Has(err) {
 		err = io.EOF
+	}
+	if first && err == io.EOF {
+		err = nil
 	}
 	return s.failure(err)
 }

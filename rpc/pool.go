@@ -161,7 +161,11 @@ func exchange(stream *drpcstream.Stream, request []byte, enc drpc.Encoding, out 
 		sendErr = stream.CloseSend() // flushes
 	}
 	// The server may have answered before it had all of the request, and be gone already.
-	err = stream.MsgRecv(out, &decoding{enc, muster.ErrCorrupt})
+	answer := &decoding{enc, muster.ErrCorrupt}
+	if err = stream.MsgRecv(out, answer); err == io.EOF {
+		// The first receive may only say that the rest of the request could not be flushed.
+		err = stream.MsgRecv(out, answer)
+	}
 	switch {
 	case err == nil:
 		_, end := stream.RawRecv()

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -191,6 +193,29 @@ func TestUnknownCallIsNamed(t *testing.T) {
 	check(t, p)
 }
 
+// The generated code of a call with one request and many replies sends, and gives up when
+// that fails: it would not learn why a server ended the call at once.
+func TestACallThatEndedBeforeItsRequestTellsWhy(t *testing.T) {
+	_, addr := startServer(t, &service{}, ServerOptions{})
+	p := newPool(t, addr, PoolOptions{})
+	s, err := p.NewStream(as(t.Context(), "u"), "/muster.v1.Namespace/Levitate", rawEncoding{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.Context().Done()
+	if err := s.MsgSend(&raw{1}, rawEncoding{}); err != nil {
+		t.Errorf("the first message: %v", err)
+	}
+	if err := s.MsgSend(&raw{1}, rawEncoding{}); err != io.EOF {
+		t.Errorf("a later message: %v", err)
+	}
+	if err := s.CloseSend(); err != nil {
+		t.Errorf("the end of the messages: %v", err)
+	}
+	wantCode(t, s.MsgRecv(&raw{}, rawEncoding{}), muster.ErrInvalid)
+	check(t, p)
+}
+
 func TestCallsPastTheLimitAreUnavailable(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	server, addr := startServer(t, &service{stat: func(context.Context, *pb.PathRequest) (*pb.EntryReply, error) {
@@ -275,6 +300,47 @@ func TestRefusedConnectionGetsItsAnswerWhateverItSends(t *testing.T) {
 	for range 20 {
 		late := newPool(t, addr, PoolOptions{})
 		_, err := client(late).Lstat(as(t.Context(), "u"), &pb.PathRequest{Path: make([]byte, 3<<20)})
+		wantCode(t, err, muster.ErrUnavailable)
+		if !strings.Contains(err.Error(), "1 connections, its limit") {
+			t.Fatalf("got %v", err)
+		}
+		_ = late.Close()
+	}
+}
+
+// answered is a connection whose long writes end when the answer to them comes.
+type answered struct {
+	net.Conn
+	came chan struct{}
+	once sync.Once
+}
+
+func (a *answered) Read(b []byte) (int, error) {
+	n, err := a.Conn.Read(b)
+	a.once.Do(func() { close(a.came) })
+	return n, err
+}
+
+func (a *answered) Write(b []byte) (int, error) {
+	n, err := a.Conn.Write(b)
+	if len(b) > writeBuffer {
+		<-a.came
+	}
+	return n, err
+}
+
+// An answer that comes while the end of the request, a few bytes, has not been sent is
+// the call's all the same. It is handled while that end is written, sooner or later.
+func TestAnAnswerBeforeTheEndOfTheRequestCounts(t *testing.T) {
+	_, addr := startServer(t, &service{}, ServerOptions{MaxConnections: 1})
+	check(t, newPool(t, addr, PoolOptions{}))
+	for range 300 {
+		late := newPool(t, addr, PoolOptions{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+			var d net.Dialer
+			nc, err := d.DialContext(ctx, "tcp", addr)
+			return &answered{Conn: nc, came: make(chan struct{})}, err
+		}})
+		_, err := client(late).Lstat(as(t.Context(), "u"), &pb.PathRequest{Path: make([]byte, 64<<10)})
 		wantCode(t, err, muster.ErrUnavailable)
 		if !strings.Contains(err.Error(), "1 connections, its limit") {
 			t.Fatalf("got %v", err)
