@@ -73,3 +73,21 @@ func TestBatchOfAPageDoesNotChangeWithTheCallersPaths(t *testing.T) {
 		t.Errorf("the row's path became %s", b.Path(0))
 	}
 }
+
+func TestBatchOfAPageDoesNotChangeWithLaterCalls(t *testing.T) {
+	c, ctx := connect(t), t.Context()
+	plant(t, c, names("/d/", 40)...)
+	o := client.ListOptions{Limit: 3}
+	var pages []*client.Batch
+	for b, err := range c.Pages(ctx, "/d", o) {
+		must(t, err)
+		pages = append(pages, b)
+	}
+	for i, b := range pages[:len(pages)-1] { // their cursors are older than the last calls
+		next, err := c.Page(ctx, []string{"/d"}, b.Cursor, o)
+		must(t, err)
+		if got, want := next.Path(0), pages[i+1].Path(0); got != want {
+			t.Errorf("after page %d comes %s, want %s", i, got, want)
+		}
+	}
+}
