@@ -129,8 +129,8 @@ func (u *run) has(name string) bool {
 const runTries = 3
 
 // runAt returns the run that a name is in, loading it if it is in no image. If may says no, it
-// is not loaded and unknown.
-func (r *Reader) runAt(dir uint64, name string, may func() (rows int, ok bool)) run {
+// is not loaded and unknown; it is told where the run begins.
+func (r *Reader) runAt(dir uint64, name string, may func(low []byte) (rows int, ok bool)) run {
 	for range runTries {
 		u, p := r.lookUpRun(dir, name)
 		if u.as != unknown {
@@ -140,7 +140,7 @@ func (r *Reader) runAt(dir uint64, name string, may func() (rows int, ok bool)) 
 		r.misses++
 		if may != nil {
 			ok := false
-			if p.rows, ok = may(); !ok {
+			if p.rows, ok = may(u.low); !ok {
 				return u
 			}
 			p.back = p.rows / 2
@@ -193,6 +193,7 @@ func (r *Reader) loadRun(dir uint64, u run, p plan) run {
 	}
 	s, err := r.load.read(w, p)
 	if err != nil {
+		r.tree.loads.door.written(dir) // it would fail each time
 		return u
 	}
 	item, _ := r.publish(w, &s)

@@ -126,7 +126,7 @@ type stretch struct {
 type plan struct {
 	known bool   // it did fit before: begin where it begins
 	from  string // else begin with this name
-	rows  int    // and read so many; 0: as many as fit
+	rows  int    // and read so many, or the bytes that go with them; 0: as many as fit
 	back  int    // of which so many before the name
 }
 
@@ -162,7 +162,8 @@ func (l *loading) read(w *want, p plan) (s stretch, err error) {
 	return s, err
 }
 
-// goBack returns the name that is some rows before a given one, at least low.
+// goBack returns the name that is some rows, or the bytes that go with them, before a given one, at
+// least low.
 func (l *loading) goBack(dir uint64, low, name []byte, rows int) ([]byte, error) {
 	if rows == 0 || len(name) == 0 {
 		return name, nil
@@ -171,9 +172,14 @@ func (l *loading) goBack(dir uint64, low, name []byte, rows int) ([]byte, error)
 	l.rows.from = 0
 	l.rows.key = append(appendIDKey(l.rows.key[:0], tagRow, dir), name...)
 	iter := l.rows.iter
+	room := rows * rowImageMax
 	for ok := iter.SeekLT(l.rows.key); ok && rows > 0 && l.rows.at() == dir; ok = iter.Prev() {
 		before := iter.Key()[idKeyLen:]
-		if string(before) < string(low) {
+		v, err := iter.ValueAndErr()
+		if err != nil {
+			return nil, storeError(err)
+		}
+		if room -= 1 + len(before) + len(v); room < 0 || string(before) < string(low) {
 			break
 		}
 		name = append(name[:0], before...)

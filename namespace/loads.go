@@ -244,6 +244,10 @@ func (l *loads) publish(w *want, s *stretch, item []byte) (key uint64) {
 // rangeFor returns the key for the image of a stretch of names, splitting the range that it is
 // in; 0 if the directory is parted otherwise by now.
 func (l *loads) rangeFor(dir uint64, s *stretch) uint64 {
+	defer func() { // scratch must not hold on to what the cache lets go of
+		clear(l.old)
+		clear(l.parts)
+	}()
 	var d ranges
 	item, before, ok := l.cache.Get(dir, math.MaxUint64)
 	switch {
@@ -271,16 +275,12 @@ func (l *loads) rangeFor(dir uint64, s *stretch) uint64 {
 	}
 	l.ranges++
 	key := rangeKey | l.ranges
-	l.parts = append(l.parts[:0], l.old[:i]...)
-	if string(at.low) != string(s.low) {
-		l.parts = append(l.parts, part{0, at.low})
+	l.parts = splitPart(l.parts[:0], l.old, i, part{key, s.low}, s.high)
+	if l.item = appendRanges(l.item[:0], l.parts); len(l.item) > maxRanges {
+		clear(l.parts)
+		l.parts = splitPart(l.parts[:0], []part{{}}, 0, part{key, s.low}, s.high)
+		l.item = appendRanges(l.item[:0], l.parts)
 	}
-	l.parts = append(l.parts, part{key, s.low})
-	if string(s.high) != string(end) {
-		l.parts = append(l.parts, part{0, s.high})
-	}
-	l.parts = append(l.parts, l.old[i+1:]...)
-	l.item = appendRanges(l.item[:0], l.parts)
 	l.cache.Put(dir, max(before, s.since), l.item)
 	if kept, _, ok := l.cache.Get(dir, math.MaxUint64); !ok || !bytes.Equal(kept, l.item) {
 		return 0 // too large

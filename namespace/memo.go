@@ -1,15 +1,15 @@
 package namespace
 
 import (
-	"hash/maphash"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 )
 
 // memo remembers directories that a walker passed, by the paths that led to them, so that paths
 // in any order share the walks of their directories. Each has one place, where the last one
 // that comes stays. The zero value is ready.
 type memo struct {
-	seed   maphash.Seed
 	places []memory
 	used   []uint8 // places that are taken
 	nodes  int     // of the walker, that a place may refer to
@@ -20,7 +20,10 @@ type memory struct {
 	step step
 }
 
-const memoPlaces = 128
+const (
+	memoPlaces = 128
+	memoDepth  = 32 // components of a path past which nobody looks: hashing all that leads to each of 1,000 costs more than walking
+)
 
 // forget makes m empty.
 func (m *memo) forget() {
@@ -32,13 +35,13 @@ func (m *memo) forget() {
 
 // place returns where a path belongs.
 func (m *memo) place(path string) uint8 {
-	return uint8(maphash.String(m.seed, path) % memoPlaces)
+	return uint8(xxh3.HashString(path) % memoPlaces)
 }
 
 // note remembers what a path led to.
 func (m *memo) note(path string, at step) {
 	if m.places == nil {
-		m.seed, m.places = maphash.MakeSeed(), make([]memory, memoPlaces)
+		m.places = make([]memory, memoPlaces)
 	}
 	i := m.place(path)
 	if m.places[i].path == "" {
@@ -49,12 +52,16 @@ func (m *memo) note(path string, at step) {
 }
 
 // deepest finds the longest path known to a directory on the way to a clean path, if it is longer
-// than some bytes.
+// than some bytes and not far from the path's end.
 func (m *memo) deepest(clean string, than int) (step, bool) {
 	if m.nodes == 0 {
 		return step{}, false
 	}
-	for end := strings.LastIndexByte(clean, '/'); end > than; end = strings.LastIndexByte(clean[:end], '/') {
+	end := len(clean)
+	for range memoDepth {
+		if end = strings.LastIndexByte(clean[:end], '/'); end <= than {
+			break
+		}
 		if at := &m.places[m.place(clean[:end])]; at.path == clean[:end] {
 			return at.step, true
 		}

@@ -108,14 +108,18 @@ func (r *Reader) readChild(dir uint64, name string, row *muster.Row) ([]byte, er
 // enter finds the run that a name is in. It loads it if names are looked up in the directory
 // again and again.
 func (r *Reader) enter(p *parent, name string) {
-	p.run = r.runAt(p.id, name, func() (rows int, ok bool) {
-		rows = firstRows(r.load.most)
-		switch n := r.tree.loads.door.miss(p.id); {
-		case n < 2:
+	before := p.run
+	p.run = r.runAt(p.id, name, func(low []byte) (rows int, ok bool) {
+		n := r.tree.loads.door.miss(p.id)
+		inOrder := before.as == whole && before.high != nil && string(before.high) == string(low)
+		if !inOrder && (n < 2 || n > 4 && n%patience != 4) {
 			return 0, false
-		case n == 2:
+		}
+		rows = firstRows(r.load.most)
+		switch n {
+		case 2:
 			rows /= 12
-		case n == 3:
+		case 3:
 			rows /= 3
 		}
 		return max(rows, 1), true
@@ -128,36 +132,37 @@ func (r *Reader) enter(p *parent, name string) {
 
 // doorkeeper counts the look-ups of names that found no image, by directory, so that what is
 // looked at once is not loaded. A directory forgets its count when another one comes to its
-// place. One that was written since takes more look-ups, as many as cost what loading does:
-// who makes a file and looks at it, again and again, should not load its neighbours each time.
+// place. After the first few, and in a directory that was written since, a load takes as many
+// look-ups as cost what it does. So who looks up names in no order in a directory that is too large to
+// stay in memory, or makes a file and looks at it, again and again, pays twice at most what reading
+// just them costs.
 type doorkeeper struct {
 	seen [doors]atomic.Uint64 // id << 8 | count; counts from 0x80 on are of directories that were written
 }
 
 const (
-	doors          = 1024
-	doorWritten    = 0x80
-	writtenPatient = 32 // look-ups of a directory that was written, before they count
+	doors       = 1024
+	doorWritten = 0x80
+	patience    = 32
 )
 
-// miss counts one more and returns how many there were, about.
+// miss counts one more and returns how many there were, modulo patience once there were many.
 func (d *doorkeeper) miss(id uint64) int {
 	at := &d.seen[id%doors]
 	n := uint64(1)
 	if v := at.Load(); v>>8 == id {
-		n = v & 0xff
-		if n != doorWritten-1 && n != 0xff {
-			n++
+		if n = v&0xff + 1; n%doorWritten == 0 {
+			n -= patience
 		}
 	}
 	at.Store(id<<8 | n)
 	if n >= doorWritten {
-		return int(n) - doorWritten - writtenPatient
+		return int(n) - doorWritten - patience
 	}
 	return int(n)
 }
 
-// written tells that a commit changed a directory.
+// written tells that a commit changed a directory, or that it cannot be loaded.
 func (d *doorkeeper) written(id uint64) {
 	if at := &d.seen[id%doors]; at.Load()>>8 == id {
 		at.Store(id<<8 | doorWritten)

@@ -68,6 +68,29 @@ func (d ranges) parts(dst []part) []part {
 	return dst
 }
 
+// maxRanges is how many bytes say how a directory is parted. One that needs more, which is one of
+// 10,000,000 names or of very long ones, begins anew: all of this is written again for each range that
+// is loaded.
+const maxRanges = 1 << 20
+
+// splitPart appends the parts, of which a new one, of the names from its low up to high, takes its
+// piece of the i-th.
+func splitPart(dst, parts []part, i int, p part, high []byte) []part {
+	var end []byte
+	if i+1 < len(parts) {
+		end = parts[i+1].low
+	}
+	dst = append(dst, parts[:i]...)
+	if low := parts[i].low; string(low) != string(p.low) {
+		dst = append(dst, part{0, low})
+	}
+	dst = append(dst, p)
+	if string(high) != string(end) {
+		dst = append(dst, part{0, high})
+	}
+	return append(dst, parts[i+1:]...)
+}
+
 func appendRanges(dst []byte, parts []part) []byte {
 	dst = append(dst, itemRanges)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(parts)))

@@ -94,6 +94,7 @@ func (r *Reader) forget() {
 	r.view, r.snap.snap, r.err, r.row = nil, nil, nil, muster.Row{}
 	r.parents = [parents]parent{}
 	r.children.image = image{}
+	r.load.row, r.load.rec = muster.Row{}, record{}
 }
 
 func (r *Reader) noteClosed(err error) {

@@ -77,7 +77,6 @@ const maxNodes = 4096
 // init makes w a fresh walker.
 func (w *walker) init(src source, who principal) {
 	clear(w.nodes)
-	clear(w.kept)
 	w.memo.forget()
 	*w = walker{src: src, who: who, nodes: w.nodes[:0], kept: w.kept[:0], memo: w.memo}
 }
@@ -171,6 +170,7 @@ func (w *walker) finish(follow bool) (found, error) {
 }
 
 func (w *walker) loadRoot() error {
+	clear(w.nodes)
 	w.nodes, w.kept, w.last, w.stale = w.nodes[:0], w.kept[:0], 0, false
 	w.memo.forget()
 	row, err := w.src.look(0, "", &w.cur)
@@ -212,7 +212,9 @@ func (w *walker) share(clean string, follow bool) step {
 // back goes back to a step; n steps lead to it.
 func (w *walker) back(n int, at step) {
 	w.kept = w.kept[:n]
-	w.nodes = w.nodes[:max(at.nodes, w.memo.nodes)]
+	known := max(at.nodes, w.memo.nodes)
+	clear(w.nodes[known:]) // a reader that waits for its next caller must not hold on to rows
+	w.nodes = w.nodes[:known]
 }
 
 // leadsTo says whether the walk to a path goes through the step, given how many bytes the path shares
