@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
@@ -109,6 +111,40 @@ func TestAStreamedStatusCostsTheClientNoAllocation(t *testing.T) {
 	}
 	if got := testing.AllocsPerRun(3, list) / n; got > 0.008 {
 		t.Errorf("%.4f allocations a status", got)
+	}
+}
+
+// TestMessagesAreReceivedWhileTheConsumerIsBusy holds the first batch until three more
+// were received: only then is there room for so many paths.
+func TestMessagesAreReceivedWhileTheConsumerIsBusy(t *testing.T) {
+	const window, perMessage, received = 48 << 10, 4096, 4
+	const enough = window + received*perMessage
+	c := replayOf(enough+perMessage, perMessage).connect(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	came := make(chan struct{})
+	paths := func(yield func(string) bool) {
+		for i := range enough + perMessage {
+			if i == enough-1 {
+				close(came)
+			}
+			if !yield("/d") {
+				return
+			}
+		}
+	}
+	count := 0
+	for b, err := range c.List(ctx, paths, client.ListOptions{}) {
+		must(t, err)
+		count += b.Len()
+		select {
+		case <-came:
+		case <-ctx.Done():
+			t.Fatal("nothing is received while a batch is looked at")
+		}
+	}
+	if count != enough+perMessage {
+		t.Errorf("%d rows", count)
 	}
 }
 

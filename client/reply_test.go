@@ -101,6 +101,23 @@ func TestReplyDoesNotKeepTheConnectionsBuffer(t *testing.T) {
 	}
 }
 
+// While a reply is taken from the connection's buffer nothing else is received: so it is
+// copied, and looked at later.
+func TestReceivingAReplyIsNoMoreThanACopy(t *testing.T) {
+	damaged := append(sampleReply(t), 0x12, 0xff)
+	var r reply
+	if n := testing.AllocsPerRun(10, func() {
+		if err := (replyEncoding{}).Unmarshal(damaged, &r); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 1 { // the frame
+		t.Errorf("%v allocations", n)
+	}
+	if err := r.decode(math.MaxInt); !errors.Is(err, muster.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestReplyAllocatesNothingForEachOutcome(t *testing.T) {
 	m := &pb.ListReply{Frame: make([]byte, 1000)}
 	for i := range 1000 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,31 @@ func TestAStreamListsWhatAPageLists(t *testing.T) {
 	}
 	if fmt.Sprint(codes) != fmt.Sprint([]muster.Code{0, muster.ErrNotFound, 0, muster.ErrInvalid, 0}) {
 		t.Errorf("outcomes %v", codes)
+	}
+}
+
+// A cursor is used while the requests after it are received, into the same memory.
+func TestACursorOutlivesTheRequestsAfterIt(t *testing.T) {
+	in := start(t, server.Options{})
+	in.fill(t, "/d", 200)
+	s := in.begin(t, root(t), chunk(false, "/d"))
+	m, err := s.Recv()
+	if err != nil || len(m.Cursor) == 0 || m.CursorIndex != 0 {
+		t.Fatalf("no cursor after the first rows: %v", err)
+	}
+	_ = s.Close()
+	came, later := uint64(64), chunk(true, slices.Repeat([]string{"/none"}, 100)...)
+	for range 100 {
+		first := chunk(false, "/d")
+		first.Cursor = m.Cursor
+		s := in.begin(t, root(t), first)
+		if err := s.Send(later); err != nil {
+			t.Fatal(err)
+		}
+		last, err := drain(s)
+		if err != nil || last.TotalRows != 200-came || last.TotalOutcomes != 101 {
+			t.Fatalf("a resumed stream ends with %v, %v", last, err)
+		}
 	}
 }
 
