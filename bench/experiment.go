@@ -246,8 +246,8 @@ func (e *Experiment) listOver(ctx context.Context, name, addr, root string) erro
 func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (err error) {
 	near := addr
 	if p.Added > 0 {
-		proxy, err := e.Delay(ctx, addr, p.Added)
-		if err != nil {
+		var proxy *Process
+		if proxy, err = e.Delay(ctx, addr, p.Added); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, proxy.Stop()) }()

@@ -254,6 +254,33 @@ func TestAServerThatIsGoneEndsAnExperiment(t *testing.T) {
 	}
 }
 
+func TestAProcessThatFailsInTheEndIsReported(t *testing.T) {
+	for _, name := range []string{"server", "proxy"} {
+		e := experiment(t, Shape{Partitions: 1, Entries: 1})
+		e.Report = func([]Result) error { return nil }
+		broken := errors.New("the " + name + " was killed")
+		fails := func(p *Process, err error) (*Process, error) {
+			if err != nil {
+				return nil, err
+			}
+			stop := p.Stop
+			p.Stop = func() error { return errors.Join(stop(), broken) }
+			return p, nil
+		}
+		serve, delay := e.Serve, e.Delay
+		if name == "server" {
+			e.Serve = func(ctx context.Context, dir string) (*Process, error) { return fails(serve(ctx, dir)) }
+		} else {
+			e.Delay = func(ctx context.Context, target string, roundTrip time.Duration) (*Process, error) {
+				return fails(delay(ctx, target, roundTrip))
+			}
+		}
+		if err := e.Run(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("%v, want %v", err, broken)
+		}
+	}
+}
+
 func TestEstimatesGrowWithWhatIsAskedFor(t *testing.T) {
 	e := &Experiment{Shapes: Shapes(), Places: Places(true), Arms: Arms(), Rounds: 5, RoundTime: 5 * time.Second}
 	all := e.Estimate()

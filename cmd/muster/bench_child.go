@@ -35,7 +35,8 @@ func (a *app) startChild(ctx context.Context, args ...string) (*bench.Process, e
 	}
 	// The pipe on its standard input is its lifeline: it stops when that is closed, by us
 	// or because we are gone.
-	cmd := exec.CommandContext(ctx, self, slices.Concat(args, []string{"--stop-with-stdin"})...)
+	args = slices.Concat(args, []string{"--stop-with-stdin"})
+	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = withoutConfiguration(os.Environ())
 	cmd.Stderr = a.stderr
 	stdin, err := cmd.StdinPipe()
@@ -50,15 +51,17 @@ func (a *app) startChild(ctx context.Context, args ...string) (*bench.Process, e
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	verbs := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	name := "muster " + strings.Join(args[:verbs], " ")
 	wait := sync.OnceValue(cmd.Wait)
 	stop := func() error {
 		_ = stdin.Close()
 		defer time.AfterFunc(childGrace, func() { _ = cmd.Process.Kill() }).Stop()
 		err := wait()
-		if ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil {
 			return nil // it was told to, and perhaps before it was ready
 		}
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	match := ready.FindStringSubmatch(line)
@@ -66,7 +69,7 @@ func (a *app) startChild(ctx context.Context, args ...string) (*bench.Process, e
 		if errors.Is(err, io.EOF) {
 			err = nil // how it ended says more
 		}
-		return nil, errors.Join(fmt.Errorf("muster %s did not start", args[0]), err, stop(), ctx.Err())
+		return nil, errors.Join(fmt.Errorf("%s did not start", name), err, stop(), ctx.Err())
 	}
 	return &bench.Process{Addr: match[1], Stop: stop, Kill: func() error {
 		err := cmd.Process.Kill()
