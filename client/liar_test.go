@@ -116,6 +116,7 @@ func TestWhatAServerMustNotSendIsCorruptAndNothingPanics(t *testing.T) {
 		"total of rows":      {[]*pb.ListReply{{Frame: frame(0), Outcomes: whole, Done: true, TotalRows: 2, TotalOutcomes: 2}}, muster.ErrCorrupt, muster.OK},
 		"cursor ahead":       {[]*pb.ListReply{{Cursor: []byte("c"), CursorIndex: 1}}, muster.ErrCorrupt, muster.OK},
 		"cursor far ahead":   {[]*pb.ListReply{{Cursor: []byte("c"), CursorIndex: 1 << 63}}, muster.ErrCorrupt, muster.OK},
+		"cursor too large":   {[]*pb.ListReply{{Cursor: make([]byte, rpc.MaxMessage-100)}}, muster.ErrCorrupt, muster.OK},
 		"cursor going back": {[]*pb.ListReply{
 			{Outcomes: []*pb.Outcome{ended(0, 0)}, Cursor: []byte("c"), CursorIndex: 1}, {Cursor: []byte("c"), CursorIndex: 0},
 		}, muster.ErrCorrupt, muster.OK},
@@ -159,6 +160,28 @@ func TestMessagesOfNeitherRowsNorOutcomesAreNoBatches(t *testing.T) {
 	}
 	if batches != 2 {
 		t.Errorf("%d batches", batches)
+	}
+}
+
+// lingering is a server that does not end its streams.
+type lingering struct{ liar }
+
+func (l *lingering) List(stream pb.DRPCNamespace_ListStream) error {
+	err := l.liar.List(stream)
+	<-stream.Context().Done()
+	return err
+}
+
+func TestAListingIsCompleteThoughItsStreamDoesNotEnd(t *testing.T) {
+	_, addr := serveAs(t, &lingering{liar{schema: rows.SchemaVersion, list: []*pb.ListReply{
+		{Frame: frame(0), Outcomes: []*pb.Outcome{ended(0, 1)}, Done: true, TotalRows: 1, TotalOutcomes: 1},
+	}}}, pb.DRPCNamespaceDescription{})
+	c := dial(t, addr, client.Options{Connections: 1})
+	for range 2 {
+		all, err := client.Collect(c.List(t.Context(), slices.Values([]string{"/a"}), client.ListOptions{}))
+		if err != nil || len(all) != 1 {
+			t.Errorf("%d rows, %v", len(all), err)
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ func TestReplyAllocatesNothingForEachOutcome(t *testing.T) {
 }
 
 func TestOutcomesOfNoPathTakeNoMemory(t *testing.T) {
-	const paths, bound = 1000, 64 << 10
+	const paths, bound = 1000, 1 << 20 // the outcomes would take 200 MB
 	message := func(n int) []byte { return bytes.Repeat([]byte{0x12, 0}, n) }
 	for n, want := range map[int]error{paths: nil, paths + 1: muster.ErrCorrupt, rpc.MaxMessage / 2: muster.ErrCorrupt} {
 		r := reply{fields: message(n)}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
@@ -22,6 +23,14 @@ const readAhead = 2
 // while the next, each of four times as many paths, are on their way. Large ones keep the
 // server busy for long, however late its goroutines get to run.
 const firstPaths = 64
+
+// maxCursorBytes is far more than a cursor takes. The first request of a resumed call has
+// it beside paths, and must stay within a message.
+const maxCursorBytes = 64 << 10
+
+// endGrace is how long a stream may stay open after its last message; then its connection
+// is given up.
+const endGrace = time.Second
 
 // listing is one List: calls that follow one another, each from the last one's cursor
 // on. It belongs to the goroutine that receives, but for the window, which that shares
@@ -142,6 +151,7 @@ func (l *listing) call(ctx context.Context) (progress bool, err error) {
 			return progress, ended(ctx)
 		}
 		if l.reply.Done {
+			defer time.AfterFunc(endGrace, cancel).Stop()
 			return progress, l.finish(stream)
 		}
 	}
@@ -260,6 +270,9 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 // drop forgets the paths that no call asks for again.
 func (l *listing) drop(r *reply) error {
 	keep := l.ledger.next
+	if len(r.Cursor) > maxCursorBytes {
+		return corrupt("a cursor of %d bytes, at most %d", len(r.Cursor), maxCursorBytes)
+	}
 	if len(r.Cursor) > 0 {
 		// The cursor is of the path that is being listed, or of the last one finished.
 		// Hidden entries can bring it further than our rows and outcomes tell.
