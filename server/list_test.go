@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +103,7 @@ func TestACursorOutlivesTheRequestsAfterIt(t *testing.T) {
 		t.Fatalf("no cursor after the first rows: %v", err)
 	}
 	_ = s.Close()
-	came, later := uint64(64), chunk(true, slices.Repeat([]string{"/none"}, 100)...)
+	came, later := uint64(64), chunk(true, "/none", "/none", "/none") // shorter than the first
 	for range 100 {
 		first := chunk(false, "/d")
 		first.Cursor = m.Cursor
@@ -113,7 +112,7 @@ func TestACursorOutlivesTheRequestsAfterIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		last, err := drain(s)
-		if err != nil || last.TotalRows != 200-came || last.TotalOutcomes != 101 {
+		if err != nil || last.TotalRows != 200-came || last.TotalOutcomes != 4 {
 			t.Fatalf("a resumed stream ends with %v, %v", last, err)
 		}
 	}
