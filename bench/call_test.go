@@ -51,7 +51,7 @@ func BenchmarkCall(b *testing.B) {
 //	go test -run '^$' -bench ReplyOfOneRow -count 5 ./bench
 func BenchmarkReplyOfOneRow(b *testing.B) {
 	row := muster.Row{
-		Name: []byte("part-00000-0123456789abcdef-c000.snappy.parquet"), Kind: muster.File, Length: 64 << 20, MTime: 1_672_531_200_000, ATime: 1_672_531_200_000,
+		Name: []byte("part-00000-01234567-89ab-cdef-0123-456789abcdef-c000.snappy.parquet"), Kind: muster.File, Length: 64 << 20, MTime: 1_672_531_200_000, ATime: 1_672_531_200_000,
 		Mode: 0o644, Owner: []byte(tableOwner), Group: []byte(tableGroup), Replication: muster.Replicated(3), BlockSize: blockSize, ID: 4711,
 	}
 	b.Run("form=arrow", func(b *testing.B) {

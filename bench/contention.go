@@ -26,8 +26,7 @@ type Contention struct {
 
 	Rounds    int           // at least 1; each runs all five arms
 	RoundTime time.Duration // of an arm
-	// Progress begins to show a step of so many parts; nil: nothing is shown.
-	Progress func(title string, parts int) (set func(done int), stop func())
+	Progress  Progress
 
 	paths []string
 	files atomic.Int64 // made so far
@@ -88,7 +87,7 @@ func (e *Contention) Run(ctx context.Context) (ContentionResult, error) {
 		return r, err
 	}
 	e.call = burn.cpu / burn.pace[0]
-	set, stop := e.progress("a stream beside writers", e.Rounds)
+	set, stop := e.Progress.begin("a stream beside writers", e.Rounds)
 	defer stop()
 	rounds := make([]contentionRound, e.Rounds)
 	for i := range rounds {
@@ -157,13 +156,13 @@ type together struct {
 // work does something again and again until ctx ends, and counts what it does.
 type work func(ctx context.Context, done *atomic.Int64) error
 
-// together runs works side by side for the time of a round.
-func (e *Contention) together(ctx context.Context, works ...work) (together, error) {
-	ctx, cancel := context.WithCancel(ctx) // no deadline, lest calls near it are refused
+// together runs works side by side for the time of a round. It fails if ctx ends before that.
+func (e *Contention) together(outer context.Context, works ...work) (together, error) {
+	ctx, cancel := context.WithCancel(outer) // no deadline, lest calls near it are refused
 	defer cancel()
 	defer time.AfterFunc(e.RoundTime, cancel).Stop()
 	done := make([]atomic.Int64, len(works))
-	before, err := e.cpu()
+	before, err := e.cpu(outer)
 	if err != nil {
 		return together{}, err
 	}
@@ -188,14 +187,14 @@ func (e *Contention) together(ctx context.Context, works ...work) (together, err
 	if err := g.Wait(); err != nil {
 		return r, err
 	}
-	after, err := e.cpu()
+	after, err := e.cpu(outer)
 	r.cpu = (after - before) / took
 	return r, err
 }
 
 // cpu is how much CPU time both processes have taken, in seconds.
-func (e *Contention) cpu() (float64, error) {
-	server, err := serverUsage(context.Background(), e.Client) // also when the round has ended
+func (e *Contention) cpu(ctx context.Context) (float64, error) {
+	server, err := serverUsage(ctx, e.Client)
 	return server.cpu + ownUsage().cpu, err
 }
 
@@ -267,13 +266,6 @@ func each(n int, do func(i int) error) error {
 		g.Go(func() error { return do(i) })
 	}
 	return g.Wait()
-}
-
-func (e *Contention) progress(title string, parts int) (set func(int), stop func()) {
-	if e.Progress == nil {
-		return func(int) {}, func() {}
-	}
-	return e.Progress(title, parts)
 }
 
 func (r *ContentionResult) summarize(rounds []contentionRound) {

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 )
@@ -29,6 +31,25 @@ func TestContentionComparesPaces(t *testing.T) {
 	}
 	if err := (&Contention{Client: c, Table: table, Root: "/w"}).Validate(); err == nil {
 		t.Error("no writers, and no error")
+	}
+}
+
+// TestWhatIsInterruptedFails: half a result must not be taken for one.
+func TestWhatIsInterruptedFails(t *testing.T) {
+	c := startServer(t)
+	table := Table{Root: "/t", Partitions: 50, Files: 2}
+	fill(t, c, table)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := Contention{Client: c, Table: table, Root: "/w", Writers: 2, Batch: 3, Rounds: 1, RoundTime: 10 * time.Millisecond}
+	e.Progress = func(string, int) (func(int), func()) { cancel(); return func(int) {}, func() {} }
+	if _, err := e.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a contention that was interrupted: %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer time.AfterFunc(300*time.Millisecond, cancel).Stop()
+	if _, err := MeasureLockWait(ctx, t.TempDir(), table, 1, 1, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("lock waits that were interrupted: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,7 +49,7 @@ func MeasureLockWait(ctx context.Context, dir string, t Table, writers, batch in
 	if err != nil {
 		return w, err
 	}
-	before := tree.Stats().Syncs
+	before, outer := tree.Stats().Syncs, ctx
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
@@ -66,7 +67,7 @@ func MeasureLockWait(ctx context.Context, dir string, t Table, writers, batch in
 	})
 	var waits []int64
 	g.Go(func() (err error) { waits, err = viewWaits(ctx, tree); return err })
-	if err := g.Wait(); err != nil {
+	if err := cmp.Or(g.Wait(), outer.Err()); err != nil {
 		return w, err
 	}
 	return w.of(waits, tree.Stats().Syncs-before), nil

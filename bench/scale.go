@@ -21,10 +21,9 @@ type Scale struct {
 
 	// Dir is an empty folder for the store. Serve starts a server on it, in a process of
 	// its own that can be killed, and returns when it is ready.
-	Dir   string
-	Serve func(ctx context.Context, dir string) (*Process, error)
-	// Progress begins to show a step of so many parts; nil: nothing is shown.
-	Progress func(title string, parts int) (set func(done int), stop func())
+	Dir      string
+	Serve    func(ctx context.Context, dir string) (*Process, error)
+	Progress Progress
 }
 
 // ScaleResult is what a Scale found. Hot figures are medians.
@@ -124,7 +123,7 @@ func (s *Scale) served(ctx context.Context, took *Figure, do func(*client.Client
 func (s *Scale) fill(ctx context.Context, r *ScaleResult) (sum int64, err error) {
 	var opened Figure
 	return sum, s.served(ctx, &opened, func(c *client.Client, p *Process) error {
-		set, stop := s.progress("filling the table", s.Table.Entries())
+		set, stop := s.Progress.begin("filling the table", s.Table.Entries())
 		start := time.Now()
 		sum, err = fillScale(ctx, c, s.Table, s.Callers, set)
 		took := time.Since(start).Seconds()
@@ -169,7 +168,7 @@ func (s *Scale) list(ctx context.Context, c *client.Client, r *ScaleResult, sum 
 // listing lists all directories once. What came is held against the number of rows and the sum
 // of what was filled in.
 func (s *Scale) listing(ctx context.Context, c *client.Client, title string, paths []string, sum int64) (ScaleListing, error) {
-	set, stop := s.progress(title, len(paths))
+	set, stop := s.Progress.begin(title, len(paths))
 	defer stop()
 	server, err := serverUsage(ctx, c)
 	if err != nil {
@@ -245,11 +244,4 @@ func (r *ScaleResult) memory(ctx context.Context, c *client.Client, resident *Fi
 	*resident, r.StoreBytes = known("resident_max_bytes"), Figure(s.StoreBytes)
 	r.ImageBytes, r.Images = known("image_bytes"), known("images")
 	return nil
-}
-
-func (s *Scale) progress(title string, parts int) (set func(int), stop func()) {
-	if s.Progress == nil {
-		return func(int) {}, func() {}
-	}
-	return s.Progress(title, parts)
 }

@@ -78,13 +78,15 @@ func (t Table) directory(path string, partition int) muster.Command {
 	return muster.Mkdir{Path: path, Mode: 0o755, Parents: true, Owner: t.Owner, Group: t.Group, MTime: &written}
 }
 
-// file is a data file as engines write them: one block, named by task and writer.
+// file is a data file as Spark writes them: one block, named by task and job.
 func (t Table) file(dir string, partition, file int, random *rand.Rand) muster.Command {
 	id := uint64(partition)*uint64(t.Files) + uint64(file)
 	length := 8<<20 + random.Int64N(100<<20)
 	written := hour(partition + 1).UnixMilli()
+	a, b := random.Uint64(), random.Uint64() // of the job's UUID
 	return muster.Create{
-		Path:   fmt.Sprintf("%s/part-%05d-%016x-c000.snappy.parquet", dir, file, random.Uint64()),
+		Path: fmt.Sprintf("%s/part-%05d-%08x-%04x-%04x-%04x-%012x-c000.snappy.parquet",
+			dir, file, a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1)),
 		Mode:   0o644,
 		Length: length, Replication: muster.Replicated(3), BlockSize: blockSize,
 		Blocks: []muster.Block{{Container: 1 + id/4096, LocalID: id, Length: length}},

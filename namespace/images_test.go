@@ -251,7 +251,7 @@ func TestACachedDirectoryTakesAtMost300Bytes(t *testing.T) {
 		path := fmt.Sprintf("/b/customer=%08d", d)
 		paths = append(paths, path)
 		commands = append(commands, muster.Mkdir{Path: path, Mode: 0o755, Owner: "etl", Group: "warehouse"}, muster.Create{
-			Path: fmt.Sprintf("%s/part-00000-%016x-c000.snappy.parquet", path, d), Mode: 0o644, Owner: "etl", Group: "warehouse",
+			Path: fmt.Sprintf("%s/part-00000-%08x-0000-4000-8000-000000000000-c000.snappy.parquet", path, d), Mode: 0o644, Owner: "etl", Group: "warehouse",
 			Length: 1 << 20, Replication: muster.Replicated(3), BlockSize: 128 << 20, Blocks: []muster.Block{{Container: 1, LocalID: uint64(d), Length: 1 << 20}},
 		})
 	}

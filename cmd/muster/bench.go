@@ -75,3 +75,14 @@ func (a *app) delay(ctx context.Context, proxy *bench.Proxy, listen string) erro
 	}
 	return proxy.Serve(ctx, lis)
 }
+
+// refuseServer refuses the flags of other people's servers, for an experiment that needs one
+// of its own.
+func refuseServer(cmd *cobra.Command) error {
+	for _, name := range []string{"server", "user", "groups"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s: this experiment starts a server of its own; leave the flag out", name)
+		}
+	}
+	return nil
+}

@@ -42,6 +42,9 @@ The store is made in a temporary folder, which is removed afterwards, or in the 
 by --data, which must be empty or missing; 10,000,000 files take about 1 GB of disk.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseServer(cmd); err != nil {
+				return err
+			}
 			s, err := f.experiment()
 			if err != nil {
 				return err
@@ -63,7 +66,7 @@ by --data, which must be empty or missing; 10,000,000 files take about 1 GB of d
 // experiment returns the experiment that the flags ask for, without a folder.
 func (f *scaleFlags) experiment() (*bench.Scale, error) {
 	if f.directories < 1 || f.files < f.directories || f.files%f.directories != 0 {
-		return nil, usagef("--files %d in --directories %d: use the same number in each, at least 1", f.files, f.directories)
+		return nil, usagef("--files %d and --directories %d: each directory has the same number of files, at least 1, so --files must be a multiple of --directories", f.files, f.directories)
 	}
 	if f.keep && f.data == "" {
 		return nil, usagef("--keep needs --data DIR, the folder to keep")
@@ -88,10 +91,7 @@ func (a *app) benchScale(ctx context.Context, f *scaleFlags, s *bench.Scale) (er
 	s.Serve = func(ctx context.Context, dir string) (*bench.Process, error) {
 		return a.startChild(ctx, "up", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data", dir)
 	}
-	s.Progress = func(title string, parts int) (func(int), func()) {
-		bar := a.startBar(ctx, title, parts)
-		return bar.set, bar.stop
-	}
+	s.Progress = a.benchProgress(ctx)
 	r, err := s.Run(ctx)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (a *app) benchScale(ctx context.Context, f *scaleFlags, s *bench.Scale) (er
 func scaleFolder(f *scaleFlags) (dir string, remove func() error, err error) {
 	nothing := func() error { return nil }
 	if f.data == "" {
-		dir, err = os.MkdirTemp("", "muster-scale-")
+		dir, err = temporaryFolder("muster-scale-")
 		if err != nil {
 			return "", nothing, err
 		}
@@ -128,8 +128,19 @@ func scaleFolder(f *scaleFlags) (dir string, remove func() error, err error) {
 		return "", nothing, err
 	case f.keep:
 		return dir, nothing, nil
+	case err == nil:
+		return dir, func() error { return removeContents(dir) }, nil
 	}
 	return dir, func() error { return os.RemoveAll(dir) }, nil
+}
+
+// removeContents empties a folder that is somebody else's.
+func removeContents(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
 }
 
 func (a *app) printScale(r *bench.ScaleResult) error {

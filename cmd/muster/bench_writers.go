@@ -40,6 +40,9 @@ disk and caches. Arms take turns; figures are medians of the rounds.
 Then, with no wire, measure how long a reader waits for the lock that taking a view takes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseServer(cmd); err != nil {
+				return err
+			}
 			e := &bench.Contention{
 				Table: bench.Table{Root: "/warehouse/events", Partitions: f.directories, Files: 1}, Root: "/writers",
 				Writers: f.writers, Batch: f.batch, Rounds: f.rounds, RoundTime: f.time,
@@ -62,7 +65,7 @@ Then, with no wire, measure how long a reader waits for the lock that taking a v
 
 // benchWriters runs the experiment on a server of its own.
 func (a *app) benchWriters(ctx context.Context, f *writersFlags, e *bench.Contention) (err error) {
-	dir, err := os.MkdirTemp("", "muster-bench-")
+	dir, err := temporaryFolder("muster-bench-")
 	if err != nil {
 		return err
 	}
@@ -97,10 +100,7 @@ func (a *app) contention(ctx context.Context, e *bench.Contention, dir string) (
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	e.Client = c
-	e.Progress = func(title string, parts int) (func(int), func()) {
-		bar := a.startBar(ctx, title, parts)
-		return bar.set, bar.stop
-	}
+	e.Progress = a.benchProgress(ctx)
 	set, stop := e.Progress("filling the table", e.Table.Entries())
 	err = bench.Fill(ctx, c, e.Table, set)
 	if stop(); err != nil {
