@@ -8,7 +8,8 @@ import (
 )
 
 // Resolved is what a walk found at a path: all that later steps need, so that nothing is
-// walked or read twice. It is a value, immutable, and good for every Reader of its view.
+// walked or read twice. It is a value and good for every Reader of its view; Load and Scan note in
+// it how they have the directory, so a copy is for one goroutine.
 type Resolved struct {
 	path   string
 	row    []byte
