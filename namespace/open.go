@@ -65,7 +65,11 @@ func open(dir string, o Options) (*Tree, error) {
 	if err := t.openStore(store, lock, exists); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err := t.load(dir, exists); err != nil {
+	err = t.load(dir, exists)
+	if err == nil {
+		err = t.fs.failure() // of which the store did not hear
+	}
+	if err != nil {
 		t.release()
 		return nil, err
 	}
@@ -102,6 +106,9 @@ func (t *Tree) openStore(store string, lock *pebble.Lock, exists bool) (err erro
 	defer o.Cache.Unref()
 	o.Lock, o.ErrorIfNotExists = lock, exists
 	t.db, err = pebble.Open(store, o)
+	if failed := t.fs.failure(); err != nil && failed != nil {
+		return failed // the rest followed from it
+	}
 	if errors.Is(err, pebble.ErrDBDoesNotExist) {
 		return fmt.Errorf("%w: it has a %s file but no store", muster.ErrCorrupt, formatFile)
 	}
