@@ -351,29 +351,46 @@ func appendBytes(dst []byte, tag byte, b []byte) []byte {
 	return protowire.AppendBytes(append(dst, tag), b)
 }
 
+// shortTags is how many field numbers have tags of one byte, as all here do.
+const shortTags = 16
+
 // nextField cuts a field off: its tag, and its value or its bytes. The tag is 0 if no
 // field here has one like it.
 func nextField(b []byte) (tag byte, value uint64, text, rest []byte, err error) {
-	if tag = b[0]; tag < 0x80 && tag>>3 > 0 {
-		switch tag & 7 {
-		case varint:
-			if len(b) > 1 && b[1] < 0x80 {
-				return tag, uint64(b[1]), nil, b[2:], nil
-			}
-			v, n := protowire.ConsumeVarint(b[1:])
-			if n < 0 {
-				return 0, 0, nil, nil, protowire.ParseError(n)
-			}
-			return tag, v, nil, b[1+n:], nil
-		case length:
-			text, n := protowire.ConsumeBytes(b[1:])
-			if n < 0 {
-				return 0, 0, nil, nil, protowire.ParseError(n)
-			}
-			return tag, 0, text, b[1+n:], nil
+	tag, n := b[0], 1
+	if tag >= 0x80 || tag>>3 == 0 {
+		number, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return 0, 0, nil, nil, protowire.ParseError(size)
 		}
+		if number >= shortTags {
+			return skipField(b)
+		}
+		tag, n = byte(protowire.EncodeTag(number, kind)), size // longer than it need be
 	}
-	_, _, n := protowire.ConsumeField(b) // of a newer version
+	switch tag & 7 {
+	case varint:
+		if len(b) > n && b[n] < 0x80 {
+			return tag, uint64(b[n]), nil, b[n+1:], nil
+		}
+		v, size := protowire.ConsumeVarint(b[n:])
+		if size < 0 {
+			return 0, 0, nil, nil, protowire.ParseError(size)
+		}
+		return tag, v, nil, b[n+size:], nil
+	case length:
+		text, size := protowire.ConsumeBytes(b[n:])
+		if size < 0 {
+			return 0, 0, nil, nil, protowire.ParseError(size)
+		}
+		return tag, 0, text, b[n+size:], nil
+	}
+	return skipField(b)
+}
+
+// skipField cuts off a field of a newer version.
+func skipField(b []byte) (tag byte, value uint64, text, rest []byte, err error) {
+	_, _, n := protowire.ConsumeField(b)
 	if n < 0 {
 		return 0, 0, nil, nil, protowire.ParseError(n)
 	}
