@@ -286,7 +286,12 @@ func TestDeletesWriteFewKeys(t *testing.T) {
 	mustApply(t, tree, muster.Create{Path: "/blocks", Replication: muster.Replicated(1), Length: 1e6, Blocks: make([]muster.Block, muster.MaxBlocks)},
 		muster.Mkdir{Path: "/empty"}, muster.Symlink{Path: "/l", Target: "x"})
 	for i, path := range []string{"/tree", "/blocks", "/empty", "/l"} {
-		tx := tree.newTxn(tree.committer.meta) // nobody else applies now
+		v, err := tree.currentView() // not what the committer has: reclaim goes on
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx := tree.newTxn(v.meta)
+		v.Release()
 		c := &call{request: Request{ID: muster.RequestID{Sequence: uint64(i + 1)}, Caller: root, Commands: []muster.Command{muster.Delete{Path: path, Recursive: true}}}}
 		if _, err := tx.run(c); err != nil {
 			t.Fatal(err)
