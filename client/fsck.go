@@ -28,6 +28,10 @@ type FsckSummary struct {
 // Fsck checks the server's whole store and calls report for each problem; an error of
 // report ends it and is returned. A check that breaks is not repeated.
 func (c *Client) Fsck(ctx context.Context, report func(Problem) error) (FsckSummary, error) {
+	// A stream may open, and even end well, on a context that has ended: dRPC looks at it beside the messages.
+	if err := ended(ctx); err != nil {
+		return FsckSummary{}, fmt.Errorf("fsck: %w", err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.service.Fsck(c.context(ctx), &pb.FsckRequest{})
