@@ -89,6 +89,14 @@ func (r Replication) Nodes() int {
 	return 0
 }
 
+// Coding returns the data and parity replicas of an erasure-coded replication.
+func (r Replication) Coding() (data, parity int, coded bool) {
+	if r>>8 != 2 {
+		return 0, 0, false
+	}
+	return int(r >> 4 & 0xf), int(r & 0xf), true
+}
+
 // String returns the replication as ParseReplication reads it.
 func (r Replication) String() string {
 	switch r >> 8 {

@@ -16,24 +16,27 @@ const module = "github.com/muster-fs/muster"
 // that it may import directly, beside the root package, which all may. A package that
 // is not here fails the test: a new room is added to the plan first.
 var mayImport = map[string][]string{
-	"":                 {},
-	"rpc/pb":           {},
-	"rpc":              {"rpc/pb"},
-	"listing/rows":     {},
-	"namespace/images": {},
-	"namespace":        {"namespace/images"},
-	"listing":          {"namespace", "listing/rows"},
-	"server":           {"listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
-	"client":           {"rpc", "rpc/pb", "listing/rows"},
-	"configs":          {},
-	"bench":            {"client", "server", "listing", "listing/rows", "namespace", "rpc", "rpc/pb"},
-	"cmd/muster":       {"configs", "bench", "server", "client", "listing", "listing/rows", "namespace", "rpc"},
+	"":                   {},
+	"rpc/pb":             {},
+	"rpc":                {"rpc/pb"},
+	"listing/rows":       {},
+	"namespace/images":   {},
+	"namespace":          {"namespace/images"},
+	"locations/topology": {},
+	"locations/registry": {"locations/topology"},
+	"locations":          {"locations/topology"},
+	"listing":            {"namespace", "locations", "locations/topology", "listing/rows"},
+	"server":             {"listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
+	"client":             {"rpc", "rpc/pb", "listing/rows"},
+	"configs":            {},
+	"bench":              {"client", "server", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
+	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations/topology", "namespace", "rpc"},
 }
 
 // onlyIn names, for each library that must stay behind one part, who may import it.
 // The key is a prefix of the import path.
 var onlyIn = map[string][]string{
-	"github.com/cockroachdb/pebble": {"namespace"},
+	"github.com/cockroachdb/pebble": {"namespace", "locations/registry"},
 	"github.com/spf13/viper":        {"configs", "cmd/muster"},
 	"github.com/apache/arrow/go/":   {"listing", "listing/rows", "client", "bench", "cmd/muster"},
 	"github.com/spf13/cobra":        {"cmd/muster"},
@@ -45,12 +48,15 @@ var onlyIn = map[string][]string{
 var mustNotLink = map[string][]string{
 	"client": {
 		"github.com/cockroachdb/pebble", "github.com/spf13/viper",
-		module + "/server", module + "/namespace", module + "/listing", module + "/configs",
+		module + "/server", module + "/namespace", module + "/listing", module + "/locations", module + "/configs",
 	},
-	"namespace":        {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/listing"},
-	"namespace/images": {"github.com/cockroachdb/pebble"},
-	"listing/rows":     {"storj.io/drpc", "github.com/cockroachdb/pebble"},
-	"listing":          {"storj.io/drpc"},
+	"namespace":          {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/listing"},
+	"namespace/images":   {"github.com/cockroachdb/pebble"},
+	"locations":          {"storj.io/drpc", "github.com/apache/arrow", "github.com/cockroachdb/pebble", module + "/rpc", module + "/namespace"},
+	"locations/registry": {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/namespace"},
+	"locations/topology": {"storj.io/drpc", "github.com/cockroachdb/pebble"},
+	"listing/rows":       {"storj.io/drpc", "github.com/cockroachdb/pebble"},
+	"listing":            {"storj.io/drpc"},
 }
 
 type goPackage struct {

@@ -16,6 +16,7 @@ import (
 
 // handlers are the calls of the namespace service. They keep no state of their own.
 type handlers struct {
+	pb.DRPCNamespaceUnimplementedServer // the calls that are not here yet
 	tree       *namespace.Tree
 	lister     *listing.Lister
 	rpc        *rpc.Server

@@ -119,6 +119,56 @@ func (Consistency) EnumDescriptor() ([]byte, []int) {
 	return file_namespace_proto_rawDescGZIP(), []int{1}
 }
 
+// Locations says what a listing tells of where blocks are.
+type WithLocations int32
+
+const (
+	WithLocations_WITH_LOCATIONS_NONE WithLocations = 0
+	WithLocations_WITH_LOCATIONS_HINT WithLocations = 1 // unknown ones are marked
+	WithLocations_WITH_LOCATIONS_MUST WithLocations = 2 // a path with unknown ones fails with UNAVAILABLE
+)
+
+// Enum value maps for WithLocations.
+var (
+	WithLocations_name = map[int32]string{
+		0: "WITH_LOCATIONS_NONE",
+		1: "WITH_LOCATIONS_HINT",
+		2: "WITH_LOCATIONS_MUST",
+	}
+	WithLocations_value = map[string]int32{
+		"WITH_LOCATIONS_NONE": 0,
+		"WITH_LOCATIONS_HINT": 1,
+		"WITH_LOCATIONS_MUST": 2,
+	}
+)
+
+func (x WithLocations) Enum() *WithLocations {
+	p := new(WithLocations)
+	*p = x
+	return p
+}
+
+func (x WithLocations) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WithLocations) Descriptor() protoreflect.EnumDescriptor {
+	return file_namespace_proto_enumTypes[2].Descriptor()
+}
+
+func (WithLocations) Type() protoreflect.EnumType {
+	return &file_namespace_proto_enumTypes[2]
+}
+
+func (x WithLocations) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WithLocations.Descriptor instead.
+func (WithLocations) EnumDescriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{2}
+}
+
 type Compression int32
 
 const (
@@ -149,11 +199,11 @@ func (x Compression) String() string {
 }
 
 func (Compression) Descriptor() protoreflect.EnumDescriptor {
-	return file_namespace_proto_enumTypes[2].Descriptor()
+	return file_namespace_proto_enumTypes[3].Descriptor()
 }
 
 func (Compression) Type() protoreflect.EnumType {
-	return &file_namespace_proto_enumTypes[2]
+	return &file_namespace_proto_enumTypes[3]
 }
 
 func (x Compression) Number() protoreflect.EnumNumber {
@@ -162,7 +212,7 @@ func (x Compression) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Compression.Descriptor instead.
 func (Compression) EnumDescriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{2}
+	return file_namespace_proto_rawDescGZIP(), []int{3}
 }
 
 type CapabilitiesRequest struct {
@@ -341,6 +391,11 @@ type ListOptions struct {
 	Own           bool                   `protobuf:"varint,4,opt,name=own,proto3" json:"own,omitempty"`                                            // the given paths' own entries instead of their children
 	Compression   Compression            `protobuf:"varint,6,opt,name=compression,proto3,enum=muster.v1.Compression" json:"compression,omitempty"` // of the frames; those that gain nothing are left as they are
 	Consistency   Consistency            `protobuf:"varint,5,opt,name=consistency,proto3,enum=muster.v1.Consistency" json:"consistency,omitempty"` // page calls: CONSISTENCY_PAGE only
+	Locations     WithLocations          `protobuf:"varint,7,opt,name=locations,proto3,enum=muster.v1.WithLocations" json:"locations,omitempty"`   // adds the column blocks
+	Sorted        bool                   `protobuf:"varint,8,opt,name=sorted,proto3" json:"sorted,omitempty"`                                      // replicas in the order of their distance from the reader
+	Reader        string                 `protobuf:"bytes,9,opt,name=reader,proto3" json:"reader,omitempty"`                                       // host, address or network location of who will read; empty: the connection's address
+	Follow        bool                   `protobuf:"varint,10,opt,name=follow,proto3" json:"follow,omitempty"`                                     // with own: follow a link in last place
+	LocationLimit uint32                 `protobuf:"varint,11,opt,name=location_limit,json=locationLimit,proto3" json:"location_limit,omitempty"`  // locations (blocks x nodes) of a page; 0: ten times the limit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +470,41 @@ func (x *ListOptions) GetConsistency() Consistency {
 		return x.Consistency
 	}
 	return Consistency_CONSISTENCY_PAGE
+}
+
+func (x *ListOptions) GetLocations() WithLocations {
+	if x != nil {
+		return x.Locations
+	}
+	return WithLocations_WITH_LOCATIONS_NONE
+}
+
+func (x *ListOptions) GetSorted() bool {
+	if x != nil {
+		return x.Sorted
+	}
+	return false
+}
+
+func (x *ListOptions) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+func (x *ListOptions) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *ListOptions) GetLocationLimit() uint32 {
+	if x != nil {
+		return x.LocationLimit
+	}
+	return 0
 }
 
 type ListRequest struct {
@@ -664,6 +754,7 @@ type ListReply struct {
 	Txid          uint64                 `protobuf:"varint,7,opt,name=txid,proto3" json:"txid,omitempty"`                                  // of the newest view in this message
 	CursorIndex   uint64                 `protobuf:"varint,8,opt,name=cursor_index,json=cursorIndex,proto3" json:"cursor_index,omitempty"` // index of the path that the cursor names: a resumed stream starts with it
 	FrameSize     uint32                 `protobuf:"varint,9,opt,name=frame_size,json=frameSize,proto3" json:"frame_size,omitempty"`       // not 0: frame is compressed, and has so many bytes when it is expanded
+	Nodes         []*Node                `protobuf:"bytes,10,rep,name=nodes,proto3" json:"nodes,omitempty"`                                // additions to the call's table of nodes, in which rows name nodes by position
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -761,10 +852,20 @@ func (x *ListReply) GetFrameSize() uint32 {
 	return 0
 }
 
+func (x *ListReply) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 type PathRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Blocks        bool                   `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"` // with the block list
+	Blocks        bool                   `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`   // with the block list
+	Located       bool                   `protobuf:"varint,3,opt,name=located,proto3" json:"located,omitempty"` // Stat only: with where the blocks are, see EntryReply
+	Sorted        bool                   `protobuf:"varint,4,opt,name=sorted,proto3" json:"sorted,omitempty"`   // as in ListOptions
+	Reader        string                 `protobuf:"bytes,5,opt,name=reader,proto3" json:"reader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,6 +914,437 @@ func (x *PathRequest) GetBlocks() bool {
 	return false
 }
 
+func (x *PathRequest) GetLocated() bool {
+	if x != nil {
+		return x.Located
+	}
+	return false
+}
+
+func (x *PathRequest) GetSorted() bool {
+	if x != nil {
+		return x.Sorted
+	}
+	return false
+}
+
+func (x *PathRequest) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+type LocateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"` // 0 or less: to the end
+	Unsorted      bool                   `protobuf:"varint,4,opt,name=unsorted,proto3" json:"unsorted,omitempty"`
+	Reader        string                 `protobuf:"bytes,5,opt,name=reader,proto3" json:"reader,omitempty"` // as in ListOptions
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocateRequest) Reset() {
+	*x = LocateRequest{}
+	mi := &file_namespace_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocateRequest) ProtoMessage() {}
+
+func (x *LocateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocateRequest.ProtoReflect.Descriptor instead.
+func (*LocateRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LocateRequest) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *LocateRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *LocateRequest) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *LocateRequest) GetUnsorted() bool {
+	if x != nil {
+		return x.Unsorted
+	}
+	return false
+}
+
+func (x *LocateRequest) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+type OpenRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Refresh       []*Stale               `protobuf:"bytes,2,rep,name=refresh,proto3" json:"refresh,omitempty"` // not in Lookup
+	Unsorted      bool                   `protobuf:"varint,3,opt,name=unsorted,proto3" json:"unsorted,omitempty"`
+	Reader        string                 `protobuf:"bytes,4,opt,name=reader,proto3" json:"reader,omitempty"` // as in ListOptions
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenRequest) Reset() {
+	*x = OpenRequest{}
+	mi := &file_namespace_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenRequest) ProtoMessage() {}
+
+func (x *OpenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
+func (*OpenRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *OpenRequest) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *OpenRequest) GetRefresh() []*Stale {
+	if x != nil {
+		return x.Refresh
+	}
+	return nil
+}
+
+func (x *OpenRequest) GetUnsorted() bool {
+	if x != nil {
+		return x.Unsorted
+	}
+	return false
+}
+
+func (x *OpenRequest) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+// Stale names an answer that proved wrong.
+type Stale struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
+	Seen          []byte                 `protobuf:"bytes,2,opt,name=seen,proto3" json:"seen,omitempty"` // of the answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stale) Reset() {
+	*x = Stale{}
+	mi := &file_namespace_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stale) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stale) ProtoMessage() {}
+
+func (x *Stale) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stale.ProtoReflect.Descriptor instead.
+func (*Stale) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Stale) GetContainer() uint64 {
+	if x != nil {
+		return x.Container
+	}
+	return 0
+}
+
+func (x *Stale) GetSeen() []byte {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
+type LocatedReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entry         *EntryReply            `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"` // blocks: those asked for
+	Located       *Located               `protobuf:"bytes,2,opt,name=located,proto3" json:"located,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocatedReply) Reset() {
+	*x = LocatedReply{}
+	mi := &file_namespace_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocatedReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocatedReply) ProtoMessage() {}
+
+func (x *LocatedReply) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocatedReply.ProtoReflect.Descriptor instead.
+func (*LocatedReply) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LocatedReply) GetEntry() *EntryReply {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *LocatedReply) GetLocated() *Located {
+	if x != nil {
+		return x.Located
+	}
+	return nil
+}
+
+// Located says where blocks are: those of the entry beside it, in their order.
+type Located struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`                // of the first block in the file
+	Placements    []uint32               `protobuf:"varint,2,rep,packed,name=placements,proto3" json:"placements,omitempty"` // for each block its position in containers
+	Containers    []*LocatedContainer    `protobuf:"bytes,3,rep,name=containers,proto3" json:"containers,omitempty"`
+	Nodes         []*Node                `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Located) Reset() {
+	*x = Located{}
+	mi := &file_namespace_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Located) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Located) ProtoMessage() {}
+
+func (x *Located) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Located.ProtoReflect.Descriptor instead.
+func (*Located) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Located) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *Located) GetPlacements() []uint32 {
+	if x != nil {
+		return x.Placements
+	}
+	return nil
+}
+
+func (x *Located) GetContainers() []*LocatedContainer {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *Located) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type LocatedContainer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
+	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // not 0: where it is is unknown
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Replication   uint32                 `protobuf:"varint,4,opt,name=replication,proto3" json:"replication,omitempty"`
+	Nodes         []uint32               `protobuf:"varint,5,rep,packed,name=nodes,proto3" json:"nodes,omitempty"`     // position in nodes plus one, 0: absent; in the order of distance if sorted, else of the placement
+	Indexes       []uint32               `protobuf:"varint,6,rep,packed,name=indexes,proto3" json:"indexes,omitempty"` // erasure-coded: the replica index of each of nodes
+	Seen          []byte                 `protobuf:"bytes,7,opt,name=seen,proto3" json:"seen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocatedContainer) Reset() {
+	*x = LocatedContainer{}
+	mi := &file_namespace_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocatedContainer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocatedContainer) ProtoMessage() {}
+
+func (x *LocatedContainer) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocatedContainer.ProtoReflect.Descriptor instead.
+func (*LocatedContainer) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LocatedContainer) GetContainer() uint64 {
+	if x != nil {
+		return x.Container
+	}
+	return 0
+}
+
+func (x *LocatedContainer) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *LocatedContainer) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *LocatedContainer) GetReplication() uint32 {
+	if x != nil {
+		return x.Replication
+	}
+	return 0
+}
+
+func (x *LocatedContainer) GetNodes() []uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *LocatedContainer) GetIndexes() []uint32 {
+	if x != nil {
+		return x.Indexes
+	}
+	return nil
+}
+
+func (x *LocatedContainer) GetSeen() []byte {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
 type Block struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
@@ -824,7 +1356,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_namespace_proto_msgTypes[8]
+	mi := &file_namespace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +1368,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[8]
+	mi := &file_namespace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +1381,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{8}
+	return file_namespace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Block) GetContainer() uint64 {
@@ -889,14 +1421,15 @@ type EntryReply struct {
 	Flags         uint32                 `protobuf:"varint,12,opt,name=flags,proto3" json:"flags,omitempty"`
 	LinkTarget    []byte                 `protobuf:"bytes,13,opt,name=link_target,json=linkTarget,proto3" json:"link_target,omitempty"`
 	Blocks        []*Block               `protobuf:"bytes,14,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	Txid          uint64                 `protobuf:"varint,15,opt,name=txid,proto3" json:"txid,omitempty"` // of the view it was read from
+	Txid          uint64                 `protobuf:"varint,15,opt,name=txid,proto3" json:"txid,omitempty"`      // of the view it was read from
+	Located       *Located               `protobuf:"bytes,16,opt,name=located,proto3" json:"located,omitempty"` // of a Stat that asks for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EntryReply) Reset() {
 	*x = EntryReply{}
-	mi := &file_namespace_proto_msgTypes[9]
+	mi := &file_namespace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1441,7 @@ func (x *EntryReply) String() string {
 func (*EntryReply) ProtoMessage() {}
 
 func (x *EntryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[9]
+	mi := &file_namespace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1454,7 @@ func (x *EntryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryReply.ProtoReflect.Descriptor instead.
 func (*EntryReply) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{9}
+	return file_namespace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EntryReply) GetInodeId() uint64 {
@@ -1029,6 +1562,13 @@ func (x *EntryReply) GetTxid() uint64 {
 	return 0
 }
 
+func (x *EntryReply) GetLocated() *Located {
+	if x != nil {
+		return x.Located
+	}
+	return nil
+}
+
 type ReadLinkReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Target        []byte                 `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
@@ -1038,7 +1578,7 @@ type ReadLinkReply struct {
 
 func (x *ReadLinkReply) Reset() {
 	*x = ReadLinkReply{}
-	mi := &file_namespace_proto_msgTypes[10]
+	mi := &file_namespace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1590,7 @@ func (x *ReadLinkReply) String() string {
 func (*ReadLinkReply) ProtoMessage() {}
 
 func (x *ReadLinkReply) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[10]
+	mi := &file_namespace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1603,7 @@ func (x *ReadLinkReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLinkReply.ProtoReflect.Descriptor instead.
 func (*ReadLinkReply) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{10}
+	return file_namespace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReadLinkReply) GetTarget() []byte {
@@ -1087,7 +1627,7 @@ type Mkdir struct {
 
 func (x *Mkdir) Reset() {
 	*x = Mkdir{}
-	mi := &file_namespace_proto_msgTypes[11]
+	mi := &file_namespace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1639,7 @@ func (x *Mkdir) String() string {
 func (*Mkdir) ProtoMessage() {}
 
 func (x *Mkdir) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[11]
+	mi := &file_namespace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1652,7 @@ func (x *Mkdir) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mkdir.ProtoReflect.Descriptor instead.
 func (*Mkdir) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{11}
+	return file_namespace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Mkdir) GetPath() []byte {
@@ -1177,7 +1717,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_namespace_proto_msgTypes[12]
+	mi := &file_namespace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1729,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[12]
+	mi := &file_namespace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1742,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{12}
+	return file_namespace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Create) GetPath() []byte {
@@ -1302,7 +1842,7 @@ type Symlink struct {
 
 func (x *Symlink) Reset() {
 	*x = Symlink{}
-	mi := &file_namespace_proto_msgTypes[13]
+	mi := &file_namespace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1854,7 @@ func (x *Symlink) String() string {
 func (*Symlink) ProtoMessage() {}
 
 func (x *Symlink) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[13]
+	mi := &file_namespace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1867,7 @@ func (x *Symlink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Symlink.ProtoReflect.Descriptor instead.
 func (*Symlink) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{13}
+	return file_namespace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Symlink) GetPath() []byte {
@@ -1376,7 +1916,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_namespace_proto_msgTypes[14]
+	mi := &file_namespace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1928,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[14]
+	mi := &file_namespace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1941,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{14}
+	return file_namespace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Rename) GetFrom() []byte {
@@ -1435,7 +1975,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_namespace_proto_msgTypes[15]
+	mi := &file_namespace_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1987,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[15]
+	mi := &file_namespace_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +2000,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{15}
+	return file_namespace_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Delete) GetPath() []byte {
@@ -1491,7 +2031,7 @@ type SetAttr struct {
 
 func (x *SetAttr) Reset() {
 	*x = SetAttr{}
-	mi := &file_namespace_proto_msgTypes[16]
+	mi := &file_namespace_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +2043,7 @@ func (x *SetAttr) String() string {
 func (*SetAttr) ProtoMessage() {}
 
 func (x *SetAttr) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[16]
+	mi := &file_namespace_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +2056,7 @@ func (x *SetAttr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAttr.ProtoReflect.Descriptor instead.
 func (*SetAttr) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{16}
+	return file_namespace_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetAttr) GetPath() []byte {
@@ -1578,7 +2118,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_namespace_proto_msgTypes[17]
+	mi := &file_namespace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +2130,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[17]
+	mi := &file_namespace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +2143,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{17}
+	return file_namespace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Command) GetCommand() isCommand_Command {
@@ -1718,7 +2258,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_namespace_proto_msgTypes[18]
+	mi := &file_namespace_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +2270,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[18]
+	mi := &file_namespace_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +2283,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{18}
+	return file_namespace_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplyRequest) GetClient() []byte {
@@ -1778,7 +2318,7 @@ type ApplyReply struct {
 
 func (x *ApplyReply) Reset() {
 	*x = ApplyReply{}
-	mi := &file_namespace_proto_msgTypes[19]
+	mi := &file_namespace_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +2330,7 @@ func (x *ApplyReply) String() string {
 func (*ApplyReply) ProtoMessage() {}
 
 func (x *ApplyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[19]
+	mi := &file_namespace_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +2343,7 @@ func (x *ApplyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyReply.ProtoReflect.Descriptor instead.
 func (*ApplyReply) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{19}
+	return file_namespace_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApplyReply) GetTxid() uint64 {
@@ -1838,7 +2378,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_namespace_proto_msgTypes[20]
+	mi := &file_namespace_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +2390,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[20]
+	mi := &file_namespace_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +2403,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{20}
+	return file_namespace_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Refusal) GetIndex() uint32 {
@@ -1895,7 +2435,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_namespace_proto_msgTypes[21]
+	mi := &file_namespace_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2447,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[21]
+	mi := &file_namespace_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2460,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{21}
+	return file_namespace_proto_rawDescGZIP(), []int{27}
 }
 
 type StatusReply struct {
@@ -1939,7 +2479,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_namespace_proto_msgTypes[22]
+	mi := &file_namespace_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2491,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[22]
+	mi := &file_namespace_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2504,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{22}
+	return file_namespace_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StatusReply) GetVersion() string {
@@ -2033,7 +2573,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_namespace_proto_msgTypes[23]
+	mi := &file_namespace_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2585,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[23]
+	mi := &file_namespace_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2598,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{23}
+	return file_namespace_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Counter) GetName() string {
@@ -2083,7 +2623,7 @@ type FsckRequest struct {
 
 func (x *FsckRequest) Reset() {
 	*x = FsckRequest{}
-	mi := &file_namespace_proto_msgTypes[24]
+	mi := &file_namespace_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2635,7 @@ func (x *FsckRequest) String() string {
 func (*FsckRequest) ProtoMessage() {}
 
 func (x *FsckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[24]
+	mi := &file_namespace_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2648,7 @@ func (x *FsckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FsckRequest.ProtoReflect.Descriptor instead.
 func (*FsckRequest) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{24}
+	return file_namespace_proto_rawDescGZIP(), []int{30}
 }
 
 type FsckReply struct {
@@ -2127,7 +2667,7 @@ type FsckReply struct {
 
 func (x *FsckReply) Reset() {
 	*x = FsckReply{}
-	mi := &file_namespace_proto_msgTypes[25]
+	mi := &file_namespace_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2679,7 @@ func (x *FsckReply) String() string {
 func (*FsckReply) ProtoMessage() {}
 
 func (x *FsckReply) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[25]
+	mi := &file_namespace_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2692,7 @@ func (x *FsckReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FsckReply.ProtoReflect.Descriptor instead.
 func (*FsckReply) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{25}
+	return file_namespace_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FsckReply) GetProblems() []*Problem {
@@ -2223,7 +2763,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_namespace_proto_msgTypes[26]
+	mi := &file_namespace_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2775,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[26]
+	mi := &file_namespace_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2788,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{26}
+	return file_namespace_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Problem) GetKind() string {
@@ -2283,7 +2823,7 @@ var File_namespace_proto protoreflect.FileDescriptor
 
 const file_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x0fnamespace.proto\x12\tmuster.v1\"\x15\n" +
+	"\x0fnamespace.proto\x12\tmuster.v1\x1a\x0flocations.proto\"\x15\n" +
 	"\x13CapabilitiesRequest\"\xa3\x03\n" +
 	"\x11CapabilitiesReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -2299,14 +2839,20 @@ const file_namespace_proto_rawDesc = "" +
 	"\x04user\x18\n" +
 	" \x01(\tR\x04user\x12\x1c\n" +
 	"\tsuperuser\x18\v \x01(\bR\tsuperuser\x12&\n" +
-	"\x0fmax_chunk_paths\x18\f \x01(\rR\rmaxChunkPaths\"\xee\x01\n" +
+	"\x0fmax_chunk_paths\x18\f \x01(\rR\rmaxChunkPaths\"\x95\x03\n" +
 	"\vListOptions\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x18\n" +
 	"\acolumns\x18\x02 \x01(\rR\acolumns\x12)\n" +
 	"\x06hidden\x18\x03 \x01(\x0e2\x11.muster.v1.HiddenR\x06hidden\x12\x10\n" +
 	"\x03own\x18\x04 \x01(\bR\x03own\x128\n" +
 	"\vcompression\x18\x06 \x01(\x0e2\x16.muster.v1.CompressionR\vcompression\x128\n" +
-	"\vconsistency\x18\x05 \x01(\x0e2\x16.muster.v1.ConsistencyR\vconsistency\"\x97\x01\n" +
+	"\vconsistency\x18\x05 \x01(\x0e2\x16.muster.v1.ConsistencyR\vconsistency\x126\n" +
+	"\tlocations\x18\a \x01(\x0e2\x18.muster.v1.WithLocationsR\tlocations\x12\x16\n" +
+	"\x06sorted\x18\b \x01(\bR\x06sorted\x12\x16\n" +
+	"\x06reader\x18\t \x01(\tR\x06reader\x12\x16\n" +
+	"\x06follow\x18\n" +
+	" \x01(\bR\x06follow\x12%\n" +
+	"\x0elocation_limit\x18\v \x01(\rR\rlocationLimit\"\x97\x01\n" +
 	"\vListRequest\x120\n" +
 	"\aoptions\x18\x01 \x01(\v2\x16.muster.v1.ListOptionsR\aoptions\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\fR\x06cursor\x12\x14\n" +
@@ -2326,7 +2872,7 @@ const file_namespace_proto_rawDesc = "" +
 	"\binode_id\x18\x05 \x01(\x04R\ainodeId\x12\x1d\n" +
 	"\n" +
 	"changed_at\x18\x06 \x01(\x04R\tchangedAt\x12\x12\n" +
-	"\x04txid\x18\a \x01(\x04R\x04txid\"\x99\x02\n" +
+	"\x04txid\x18\a \x01(\x04R\x04txid\"\xc0\x02\n" +
 	"\tListReply\x12\x14\n" +
 	"\x05frame\x18\x01 \x01(\fR\x05frame\x12.\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x12.muster.v1.OutcomeR\boutcomes\x12\x16\n" +
@@ -2338,14 +2884,53 @@ const file_namespace_proto_rawDesc = "" +
 	"\x04txid\x18\a \x01(\x04R\x04txid\x12!\n" +
 	"\fcursor_index\x18\b \x01(\x04R\vcursorIndex\x12\x1d\n" +
 	"\n" +
-	"frame_size\x18\t \x01(\rR\tframeSize\"9\n" +
+	"frame_size\x18\t \x01(\rR\tframeSize\x12%\n" +
+	"\x05nodes\x18\n" +
+	" \x03(\v2\x0f.muster.v1.NodeR\x05nodes\"\x83\x01\n" +
 	"\vPathRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\bR\x06blocks\"X\n" +
+	"\x06blocks\x18\x02 \x01(\bR\x06blocks\x12\x18\n" +
+	"\alocated\x18\x03 \x01(\bR\alocated\x12\x16\n" +
+	"\x06sorted\x18\x04 \x01(\bR\x06sorted\x12\x16\n" +
+	"\x06reader\x18\x05 \x01(\tR\x06reader\"\x87\x01\n" +
+	"\rLocateRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x1a\n" +
+	"\bunsorted\x18\x04 \x01(\bR\bunsorted\x12\x16\n" +
+	"\x06reader\x18\x05 \x01(\tR\x06reader\"\x81\x01\n" +
+	"\vOpenRequest\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12*\n" +
+	"\arefresh\x18\x02 \x03(\v2\x10.muster.v1.StaleR\arefresh\x12\x1a\n" +
+	"\bunsorted\x18\x03 \x01(\bR\bunsorted\x12\x16\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\"9\n" +
+	"\x05Stale\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x12\n" +
+	"\x04seen\x18\x02 \x01(\fR\x04seen\"i\n" +
+	"\fLocatedReply\x12+\n" +
+	"\x05entry\x18\x01 \x01(\v2\x15.muster.v1.EntryReplyR\x05entry\x12,\n" +
+	"\alocated\x18\x02 \x01(\v2\x12.muster.v1.LocatedR\alocated\"\xa5\x01\n" +
+	"\aLocated\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x1e\n" +
+	"\n" +
+	"placements\x18\x02 \x03(\rR\n" +
+	"placements\x12;\n" +
+	"\n" +
+	"containers\x18\x03 \x03(\v2\x1b.muster.v1.LocatedContainerR\n" +
+	"containers\x12%\n" +
+	"\x05nodes\x18\x04 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\"\xc4\x01\n" +
+	"\x10LocatedContainer\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12 \n" +
+	"\vreplication\x18\x04 \x01(\rR\vreplication\x12\x14\n" +
+	"\x05nodes\x18\x05 \x03(\rR\x05nodes\x12\x18\n" +
+	"\aindexes\x18\x06 \x03(\rR\aindexes\x12\x12\n" +
+	"\x04seen\x18\a \x01(\fR\x04seen\"X\n" +
 	"\x05Block\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x19\n" +
 	"\blocal_id\x18\x02 \x01(\x04R\alocalId\x12\x16\n" +
-	"\x06length\x18\x03 \x01(\x03R\x06length\"\x89\x03\n" +
+	"\x06length\x18\x03 \x01(\x03R\x06length\"\xb7\x03\n" +
 	"\n" +
 	"EntryReply\x12\x19\n" +
 	"\binode_id\x18\x01 \x01(\x04R\ainodeId\x12\x12\n" +
@@ -2365,7 +2950,8 @@ const file_namespace_proto_rawDesc = "" +
 	"\vlink_target\x18\r \x01(\fR\n" +
 	"linkTarget\x12(\n" +
 	"\x06blocks\x18\x0e \x03(\v2\x10.muster.v1.BlockR\x06blocks\x12\x12\n" +
-	"\x04txid\x18\x0f \x01(\x04R\x04txid\"'\n" +
+	"\x04txid\x18\x0f \x01(\x04R\x04txid\x12,\n" +
+	"\alocated\x18\x10 \x01(\v2\x12.muster.v1.LocatedR\alocated\"'\n" +
 	"\rReadLinkReply\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\fR\x06target\"\x9a\x01\n" +
 	"\x05Mkdir\x12\x12\n" +
@@ -2479,20 +3065,31 @@ const file_namespace_proto_rawDesc = "" +
 	"\fHIDDEN_SPARK\x10\x02*=\n" +
 	"\vConsistency\x12\x14\n" +
 	"\x10CONSISTENCY_PAGE\x10\x00\x12\x18\n" +
-	"\x14CONSISTENCY_SNAPSHOT\x10\x01*9\n" +
+	"\x14CONSISTENCY_SNAPSHOT\x10\x01*Z\n" +
+	"\rWithLocations\x12\x17\n" +
+	"\x13WITH_LOCATIONS_NONE\x10\x00\x12\x17\n" +
+	"\x13WITH_LOCATIONS_HINT\x10\x01\x12\x17\n" +
+	"\x13WITH_LOCATIONS_MUST\x10\x02*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\xab\x04\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xf6\a\n" +
 	"\tNamespace\x12L\n" +
 	"\fCapabilities\x12\x1e.muster.v1.CapabilitiesRequest\x1a\x1c.muster.v1.CapabilitiesReply\x128\n" +
 	"\x04List\x12\x16.muster.v1.ListRequest\x1a\x14.muster.v1.ListReply(\x010\x01\x12<\n" +
 	"\bListPage\x12\x1a.muster.v1.ListPageRequest\x1a\x14.muster.v1.ListReply\x125\n" +
 	"\x04Stat\x12\x16.muster.v1.PathRequest\x1a\x15.muster.v1.EntryReply\x126\n" +
 	"\x05Lstat\x12\x16.muster.v1.PathRequest\x1a\x15.muster.v1.EntryReply\x12<\n" +
-	"\bReadLink\x12\x16.muster.v1.PathRequest\x1a\x18.muster.v1.ReadLinkReply\x127\n" +
+	"\bReadLink\x12\x16.muster.v1.PathRequest\x1a\x18.muster.v1.ReadLinkReply\x12;\n" +
+	"\x06Locate\x12\x18.muster.v1.LocateRequest\x1a\x17.muster.v1.LocatedReply\x127\n" +
+	"\x04Open\x12\x16.muster.v1.OpenRequest\x1a\x17.muster.v1.LocatedReply\x129\n" +
+	"\x06Lookup\x12\x16.muster.v1.OpenRequest\x1a\x17.muster.v1.LocatedReply\x127\n" +
 	"\x05Apply\x12\x17.muster.v1.ApplyRequest\x1a\x15.muster.v1.ApplyReply\x12:\n" +
 	"\x06Status\x12\x18.muster.v1.StatusRequest\x1a\x16.muster.v1.StatusReply\x126\n" +
-	"\x04Fsck\x12\x16.muster.v1.FsckRequest\x1a\x14.muster.v1.FsckReply0\x01B$Z\"github.com/muster-fs/muster/rpc/pbb\x06proto3"
+	"\x04Fsck\x12\x16.muster.v1.FsckRequest\x1a\x14.muster.v1.FsckReply0\x01\x12C\n" +
+	"\tDatanodes\x12\x1b.muster.v1.DatanodesRequest\x1a\x19.muster.v1.DatanodesReply\x12@\n" +
+	"\bTopology\x12\x1a.muster.v1.TopologyRequest\x1a\x18.muster.v1.TopologyReply\x12C\n" +
+	"\tContainer\x12\x1b.muster.v1.ContainerRequest\x1a\x19.muster.v1.ContainerReply\x12L\n" +
+	"\fSetNodeState\x12\x1e.muster.v1.SetNodeStateRequest\x1a\x1c.muster.v1.SetNodeStateReplyB$Z\"github.com/muster-fs/muster/rpc/pbb\x06proto3"
 
 var (
 	file_namespace_proto_rawDescOnce sync.Once
@@ -2506,82 +3103,120 @@ func file_namespace_proto_rawDescGZIP() []byte {
 	return file_namespace_proto_rawDescData
 }
 
-var file_namespace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_namespace_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_namespace_proto_goTypes = []any{
 	(Hidden)(0),                 // 0: muster.v1.Hidden
 	(Consistency)(0),            // 1: muster.v1.Consistency
-	(Compression)(0),            // 2: muster.v1.Compression
-	(*CapabilitiesRequest)(nil), // 3: muster.v1.CapabilitiesRequest
-	(*CapabilitiesReply)(nil),   // 4: muster.v1.CapabilitiesReply
-	(*ListOptions)(nil),         // 5: muster.v1.ListOptions
-	(*ListRequest)(nil),         // 6: muster.v1.ListRequest
-	(*ListPageRequest)(nil),     // 7: muster.v1.ListPageRequest
-	(*Outcome)(nil),             // 8: muster.v1.Outcome
-	(*ListReply)(nil),           // 9: muster.v1.ListReply
-	(*PathRequest)(nil),         // 10: muster.v1.PathRequest
-	(*Block)(nil),               // 11: muster.v1.Block
-	(*EntryReply)(nil),          // 12: muster.v1.EntryReply
-	(*ReadLinkReply)(nil),       // 13: muster.v1.ReadLinkReply
-	(*Mkdir)(nil),               // 14: muster.v1.Mkdir
-	(*Create)(nil),              // 15: muster.v1.Create
-	(*Symlink)(nil),             // 16: muster.v1.Symlink
-	(*Rename)(nil),              // 17: muster.v1.Rename
-	(*Delete)(nil),              // 18: muster.v1.Delete
-	(*SetAttr)(nil),             // 19: muster.v1.SetAttr
-	(*Command)(nil),             // 20: muster.v1.Command
-	(*ApplyRequest)(nil),        // 21: muster.v1.ApplyRequest
-	(*ApplyReply)(nil),          // 22: muster.v1.ApplyReply
-	(*Refusal)(nil),             // 23: muster.v1.Refusal
-	(*StatusRequest)(nil),       // 24: muster.v1.StatusRequest
-	(*StatusReply)(nil),         // 25: muster.v1.StatusReply
-	(*Counter)(nil),             // 26: muster.v1.Counter
-	(*FsckRequest)(nil),         // 27: muster.v1.FsckRequest
-	(*FsckReply)(nil),           // 28: muster.v1.FsckReply
-	(*Problem)(nil),             // 29: muster.v1.Problem
+	(WithLocations)(0),          // 2: muster.v1.WithLocations
+	(Compression)(0),            // 3: muster.v1.Compression
+	(*CapabilitiesRequest)(nil), // 4: muster.v1.CapabilitiesRequest
+	(*CapabilitiesReply)(nil),   // 5: muster.v1.CapabilitiesReply
+	(*ListOptions)(nil),         // 6: muster.v1.ListOptions
+	(*ListRequest)(nil),         // 7: muster.v1.ListRequest
+	(*ListPageRequest)(nil),     // 8: muster.v1.ListPageRequest
+	(*Outcome)(nil),             // 9: muster.v1.Outcome
+	(*ListReply)(nil),           // 10: muster.v1.ListReply
+	(*PathRequest)(nil),         // 11: muster.v1.PathRequest
+	(*LocateRequest)(nil),       // 12: muster.v1.LocateRequest
+	(*OpenRequest)(nil),         // 13: muster.v1.OpenRequest
+	(*Stale)(nil),               // 14: muster.v1.Stale
+	(*LocatedReply)(nil),        // 15: muster.v1.LocatedReply
+	(*Located)(nil),             // 16: muster.v1.Located
+	(*LocatedContainer)(nil),    // 17: muster.v1.LocatedContainer
+	(*Block)(nil),               // 18: muster.v1.Block
+	(*EntryReply)(nil),          // 19: muster.v1.EntryReply
+	(*ReadLinkReply)(nil),       // 20: muster.v1.ReadLinkReply
+	(*Mkdir)(nil),               // 21: muster.v1.Mkdir
+	(*Create)(nil),              // 22: muster.v1.Create
+	(*Symlink)(nil),             // 23: muster.v1.Symlink
+	(*Rename)(nil),              // 24: muster.v1.Rename
+	(*Delete)(nil),              // 25: muster.v1.Delete
+	(*SetAttr)(nil),             // 26: muster.v1.SetAttr
+	(*Command)(nil),             // 27: muster.v1.Command
+	(*ApplyRequest)(nil),        // 28: muster.v1.ApplyRequest
+	(*ApplyReply)(nil),          // 29: muster.v1.ApplyReply
+	(*Refusal)(nil),             // 30: muster.v1.Refusal
+	(*StatusRequest)(nil),       // 31: muster.v1.StatusRequest
+	(*StatusReply)(nil),         // 32: muster.v1.StatusReply
+	(*Counter)(nil),             // 33: muster.v1.Counter
+	(*FsckRequest)(nil),         // 34: muster.v1.FsckRequest
+	(*FsckReply)(nil),           // 35: muster.v1.FsckReply
+	(*Problem)(nil),             // 36: muster.v1.Problem
+	(*Node)(nil),                // 37: muster.v1.Node
+	(*DatanodesRequest)(nil),    // 38: muster.v1.DatanodesRequest
+	(*TopologyRequest)(nil),     // 39: muster.v1.TopologyRequest
+	(*ContainerRequest)(nil),    // 40: muster.v1.ContainerRequest
+	(*SetNodeStateRequest)(nil), // 41: muster.v1.SetNodeStateRequest
+	(*DatanodesReply)(nil),      // 42: muster.v1.DatanodesReply
+	(*TopologyReply)(nil),       // 43: muster.v1.TopologyReply
+	(*ContainerReply)(nil),      // 44: muster.v1.ContainerReply
+	(*SetNodeStateReply)(nil),   // 45: muster.v1.SetNodeStateReply
 }
 var file_namespace_proto_depIdxs = []int32{
 	0,  // 0: muster.v1.ListOptions.hidden:type_name -> muster.v1.Hidden
-	2,  // 1: muster.v1.ListOptions.compression:type_name -> muster.v1.Compression
+	3,  // 1: muster.v1.ListOptions.compression:type_name -> muster.v1.Compression
 	1,  // 2: muster.v1.ListOptions.consistency:type_name -> muster.v1.Consistency
-	5,  // 3: muster.v1.ListRequest.options:type_name -> muster.v1.ListOptions
-	5,  // 4: muster.v1.ListPageRequest.options:type_name -> muster.v1.ListOptions
-	8,  // 5: muster.v1.ListReply.outcomes:type_name -> muster.v1.Outcome
-	11, // 6: muster.v1.EntryReply.blocks:type_name -> muster.v1.Block
-	11, // 7: muster.v1.Create.blocks:type_name -> muster.v1.Block
-	14, // 8: muster.v1.Command.mkdir:type_name -> muster.v1.Mkdir
-	15, // 9: muster.v1.Command.create:type_name -> muster.v1.Create
-	16, // 10: muster.v1.Command.symlink:type_name -> muster.v1.Symlink
-	17, // 11: muster.v1.Command.rename:type_name -> muster.v1.Rename
-	18, // 12: muster.v1.Command.delete:type_name -> muster.v1.Delete
-	19, // 13: muster.v1.Command.set_attr:type_name -> muster.v1.SetAttr
-	20, // 14: muster.v1.ApplyRequest.commands:type_name -> muster.v1.Command
-	23, // 15: muster.v1.ApplyReply.refusal:type_name -> muster.v1.Refusal
-	26, // 16: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
-	29, // 17: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
-	3,  // 18: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
-	6,  // 19: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
-	7,  // 20: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
-	10, // 21: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
-	10, // 22: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
-	10, // 23: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
-	21, // 24: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
-	24, // 25: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
-	27, // 26: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
-	4,  // 27: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
-	9,  // 28: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
-	9,  // 29: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
-	12, // 30: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
-	12, // 31: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
-	13, // 32: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
-	22, // 33: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
-	25, // 34: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
-	28, // 35: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
-	27, // [27:36] is the sub-list for method output_type
-	18, // [18:27] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	2,  // 3: muster.v1.ListOptions.locations:type_name -> muster.v1.WithLocations
+	6,  // 4: muster.v1.ListRequest.options:type_name -> muster.v1.ListOptions
+	6,  // 5: muster.v1.ListPageRequest.options:type_name -> muster.v1.ListOptions
+	9,  // 6: muster.v1.ListReply.outcomes:type_name -> muster.v1.Outcome
+	37, // 7: muster.v1.ListReply.nodes:type_name -> muster.v1.Node
+	14, // 8: muster.v1.OpenRequest.refresh:type_name -> muster.v1.Stale
+	19, // 9: muster.v1.LocatedReply.entry:type_name -> muster.v1.EntryReply
+	16, // 10: muster.v1.LocatedReply.located:type_name -> muster.v1.Located
+	17, // 11: muster.v1.Located.containers:type_name -> muster.v1.LocatedContainer
+	37, // 12: muster.v1.Located.nodes:type_name -> muster.v1.Node
+	18, // 13: muster.v1.EntryReply.blocks:type_name -> muster.v1.Block
+	16, // 14: muster.v1.EntryReply.located:type_name -> muster.v1.Located
+	18, // 15: muster.v1.Create.blocks:type_name -> muster.v1.Block
+	21, // 16: muster.v1.Command.mkdir:type_name -> muster.v1.Mkdir
+	22, // 17: muster.v1.Command.create:type_name -> muster.v1.Create
+	23, // 18: muster.v1.Command.symlink:type_name -> muster.v1.Symlink
+	24, // 19: muster.v1.Command.rename:type_name -> muster.v1.Rename
+	25, // 20: muster.v1.Command.delete:type_name -> muster.v1.Delete
+	26, // 21: muster.v1.Command.set_attr:type_name -> muster.v1.SetAttr
+	27, // 22: muster.v1.ApplyRequest.commands:type_name -> muster.v1.Command
+	30, // 23: muster.v1.ApplyReply.refusal:type_name -> muster.v1.Refusal
+	33, // 24: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
+	36, // 25: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
+	4,  // 26: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
+	7,  // 27: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
+	8,  // 28: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
+	11, // 29: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
+	11, // 30: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
+	11, // 31: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
+	12, // 32: muster.v1.Namespace.Locate:input_type -> muster.v1.LocateRequest
+	13, // 33: muster.v1.Namespace.Open:input_type -> muster.v1.OpenRequest
+	13, // 34: muster.v1.Namespace.Lookup:input_type -> muster.v1.OpenRequest
+	28, // 35: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
+	31, // 36: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
+	34, // 37: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
+	38, // 38: muster.v1.Namespace.Datanodes:input_type -> muster.v1.DatanodesRequest
+	39, // 39: muster.v1.Namespace.Topology:input_type -> muster.v1.TopologyRequest
+	40, // 40: muster.v1.Namespace.Container:input_type -> muster.v1.ContainerRequest
+	41, // 41: muster.v1.Namespace.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
+	5,  // 42: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
+	10, // 43: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
+	10, // 44: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
+	19, // 45: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
+	19, // 46: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
+	20, // 47: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
+	15, // 48: muster.v1.Namespace.Locate:output_type -> muster.v1.LocatedReply
+	15, // 49: muster.v1.Namespace.Open:output_type -> muster.v1.LocatedReply
+	15, // 50: muster.v1.Namespace.Lookup:output_type -> muster.v1.LocatedReply
+	29, // 51: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
+	32, // 52: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
+	35, // 53: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
+	42, // 54: muster.v1.Namespace.Datanodes:output_type -> muster.v1.DatanodesReply
+	43, // 55: muster.v1.Namespace.Topology:output_type -> muster.v1.TopologyReply
+	44, // 56: muster.v1.Namespace.Container:output_type -> muster.v1.ContainerReply
+	45, // 57: muster.v1.Namespace.SetNodeState:output_type -> muster.v1.SetNodeStateReply
+	42, // [42:58] is the sub-list for method output_type
+	26, // [26:42] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_namespace_proto_init() }
@@ -2589,11 +3224,12 @@ func file_namespace_proto_init() {
 	if File_namespace_proto != nil {
 		return
 	}
-	file_namespace_proto_msgTypes[11].OneofWrappers = []any{}
-	file_namespace_proto_msgTypes[12].OneofWrappers = []any{}
-	file_namespace_proto_msgTypes[13].OneofWrappers = []any{}
-	file_namespace_proto_msgTypes[16].OneofWrappers = []any{}
-	file_namespace_proto_msgTypes[17].OneofWrappers = []any{
+	file_locations_proto_init()
+	file_namespace_proto_msgTypes[17].OneofWrappers = []any{}
+	file_namespace_proto_msgTypes[18].OneofWrappers = []any{}
+	file_namespace_proto_msgTypes[19].OneofWrappers = []any{}
+	file_namespace_proto_msgTypes[22].OneofWrappers = []any{}
+	file_namespace_proto_msgTypes[23].OneofWrappers = []any{
 		(*Command_Mkdir)(nil),
 		(*Command_Create)(nil),
 		(*Command_Symlink)(nil),
@@ -2606,8 +3242,8 @@ func file_namespace_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_namespace_proto_rawDesc), len(file_namespace_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   27,
+			NumEnums:      4,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,9 +35,16 @@ type DRPCNamespaceClient interface {
 	Stat(ctx context.Context, in *PathRequest) (*EntryReply, error)
 	Lstat(ctx context.Context, in *PathRequest) (*EntryReply, error)
 	ReadLink(ctx context.Context, in *PathRequest) (*ReadLinkReply, error)
+	Locate(ctx context.Context, in *LocateRequest) (*LocatedReply, error)
+	Open(ctx context.Context, in *OpenRequest) (*LocatedReply, error)
+	Lookup(ctx context.Context, in *OpenRequest) (*LocatedReply, error)
 	Apply(ctx context.Context, in *ApplyRequest) (*ApplyReply, error)
 	Status(ctx context.Context, in *StatusRequest) (*StatusReply, error)
 	Fsck(ctx context.Context, in *FsckRequest) (DRPCNamespace_FsckClient, error)
+	Datanodes(ctx context.Context, in *DatanodesRequest) (*DatanodesReply, error)
+	Topology(ctx context.Context, in *TopologyRequest) (*TopologyReply, error)
+	Container(ctx context.Context, in *ContainerRequest) (*ContainerReply, error)
+	SetNodeState(ctx context.Context, in *SetNodeStateRequest) (*SetNodeStateReply, error)
 }
 
 type drpcNamespaceClient struct {
@@ -134,6 +141,33 @@ func (c *drpcNamespaceClient) ReadLink(ctx context.Context, in *PathRequest) (*R
 	return out, nil
 }
 
+func (c *drpcNamespaceClient) Locate(ctx context.Context, in *LocateRequest) (*LocatedReply, error) {
+	out := new(LocatedReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Locate", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) Open(ctx context.Context, in *OpenRequest) (*LocatedReply, error) {
+	out := new(LocatedReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Open", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) Lookup(ctx context.Context, in *OpenRequest) (*LocatedReply, error) {
+	out := new(LocatedReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Lookup", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *drpcNamespaceClient) Apply(ctx context.Context, in *ApplyRequest) (*ApplyReply, error) {
 	out := new(ApplyReply)
 	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Apply", drpcEncoding_File_namespace_proto{}, in, out)
@@ -192,6 +226,42 @@ func (x *drpcNamespace_FsckClient) RecvMsg(m *FsckReply) error {
 	return x.MsgRecv(m, drpcEncoding_File_namespace_proto{})
 }
 
+func (c *drpcNamespaceClient) Datanodes(ctx context.Context, in *DatanodesRequest) (*DatanodesReply, error) {
+	out := new(DatanodesReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Datanodes", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) Topology(ctx context.Context, in *TopologyRequest) (*TopologyReply, error) {
+	out := new(TopologyReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Topology", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) Container(ctx context.Context, in *ContainerRequest) (*ContainerReply, error) {
+	out := new(ContainerReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Container", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) SetNodeState(ctx context.Context, in *SetNodeStateRequest) (*SetNodeStateReply, error) {
+	out := new(SetNodeStateReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/SetNodeState", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 type DRPCNamespaceServer interface {
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error)
 	List(DRPCNamespace_ListStream) error
@@ -199,9 +269,16 @@ type DRPCNamespaceServer interface {
 	Stat(context.Context, *PathRequest) (*EntryReply, error)
 	Lstat(context.Context, *PathRequest) (*EntryReply, error)
 	ReadLink(context.Context, *PathRequest) (*ReadLinkReply, error)
+	Locate(context.Context, *LocateRequest) (*LocatedReply, error)
+	Open(context.Context, *OpenRequest) (*LocatedReply, error)
+	Lookup(context.Context, *OpenRequest) (*LocatedReply, error)
 	Apply(context.Context, *ApplyRequest) (*ApplyReply, error)
 	Status(context.Context, *StatusRequest) (*StatusReply, error)
 	Fsck(*FsckRequest, DRPCNamespace_FsckStream) error
+	Datanodes(context.Context, *DatanodesRequest) (*DatanodesReply, error)
+	Topology(context.Context, *TopologyRequest) (*TopologyReply, error)
+	Container(context.Context, *ContainerRequest) (*ContainerReply, error)
+	SetNodeState(context.Context, *SetNodeStateRequest) (*SetNodeStateReply, error)
 }
 
 type DRPCNamespaceUnimplementedServer struct{}
@@ -230,6 +307,18 @@ func (s *DRPCNamespaceUnimplementedServer) ReadLink(context.Context, *PathReques
 	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
 
+func (s *DRPCNamespaceUnimplementedServer) Locate(context.Context, *LocateRequest) (*LocatedReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) Open(context.Context, *OpenRequest) (*LocatedReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) Lookup(context.Context, *OpenRequest) (*LocatedReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
 func (s *DRPCNamespaceUnimplementedServer) Apply(context.Context, *ApplyRequest) (*ApplyReply, error) {
 	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
@@ -242,9 +331,25 @@ func (s *DRPCNamespaceUnimplementedServer) Fsck(*FsckRequest, DRPCNamespace_Fsck
 	return drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
 
+func (s *DRPCNamespaceUnimplementedServer) Datanodes(context.Context, *DatanodesRequest) (*DatanodesReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) Topology(context.Context, *TopologyRequest) (*TopologyReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) Container(context.Context, *ContainerRequest) (*ContainerReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) SetNodeState(context.Context, *SetNodeStateRequest) (*SetNodeStateReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
 type DRPCNamespaceDescription struct{}
 
-func (DRPCNamespaceDescription) NumMethods() int { return 9 }
+func (DRPCNamespaceDescription) NumMethods() int { return 16 }
 
 func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Receiver, interface{}, bool) {
 	switch n {
@@ -302,6 +407,33 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 					)
 			}, DRPCNamespaceServer.ReadLink, true
 	case 6:
+		return "/muster.v1.Namespace/Locate", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Locate(
+						ctx,
+						in1.(*LocateRequest),
+					)
+			}, DRPCNamespaceServer.Locate, true
+	case 7:
+		return "/muster.v1.Namespace/Open", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Open(
+						ctx,
+						in1.(*OpenRequest),
+					)
+			}, DRPCNamespaceServer.Open, true
+	case 8:
+		return "/muster.v1.Namespace/Lookup", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Lookup(
+						ctx,
+						in1.(*OpenRequest),
+					)
+			}, DRPCNamespaceServer.Lookup, true
+	case 9:
 		return "/muster.v1.Namespace/Apply", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return srv.(DRPCNamespaceServer).
@@ -310,7 +442,7 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*ApplyRequest),
 					)
 			}, DRPCNamespaceServer.Apply, true
-	case 7:
+	case 10:
 		return "/muster.v1.Namespace/Status", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return srv.(DRPCNamespaceServer).
@@ -319,7 +451,7 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*StatusRequest),
 					)
 			}, DRPCNamespaceServer.Status, true
-	case 8:
+	case 11:
 		return "/muster.v1.Namespace/Fsck", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return nil, srv.(DRPCNamespaceServer).
@@ -328,6 +460,42 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						&drpcNamespace_FsckStream{in2.(drpc.Stream)},
 					)
 			}, DRPCNamespaceServer.Fsck, true
+	case 12:
+		return "/muster.v1.Namespace/Datanodes", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Datanodes(
+						ctx,
+						in1.(*DatanodesRequest),
+					)
+			}, DRPCNamespaceServer.Datanodes, true
+	case 13:
+		return "/muster.v1.Namespace/Topology", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Topology(
+						ctx,
+						in1.(*TopologyRequest),
+					)
+			}, DRPCNamespaceServer.Topology, true
+	case 14:
+		return "/muster.v1.Namespace/Container", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Container(
+						ctx,
+						in1.(*ContainerRequest),
+					)
+			}, DRPCNamespaceServer.Container, true
+	case 15:
+		return "/muster.v1.Namespace/SetNodeState", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					SetNodeState(
+						ctx,
+						in1.(*SetNodeStateRequest),
+					)
+			}, DRPCNamespaceServer.SetNodeState, true
 	default:
 		return "", nil, nil, nil, false
 	}
@@ -467,6 +635,66 @@ func (x *drpcNamespace_ReadLinkStream) SendAndClose(m *ReadLinkReply) error {
 	return x.CloseSend()
 }
 
+type DRPCNamespace_LocateStream interface {
+	drpc.Stream
+	SendAndClose(*LocatedReply) error
+}
+
+type drpcNamespace_LocateStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_LocateStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_LocateStream) SendAndClose(m *LocatedReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_OpenStream interface {
+	drpc.Stream
+	SendAndClose(*LocatedReply) error
+}
+
+type drpcNamespace_OpenStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_OpenStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_OpenStream) SendAndClose(m *LocatedReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_LookupStream interface {
+	drpc.Stream
+	SendAndClose(*LocatedReply) error
+}
+
+type drpcNamespace_LookupStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_LookupStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_LookupStream) SendAndClose(m *LocatedReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
 type DRPCNamespace_ApplyStream interface {
 	drpc.Stream
 	SendAndClose(*ApplyReply) error
@@ -522,4 +750,84 @@ func (x *drpcNamespace_FsckStream) GetStream() drpc.Stream {
 
 func (x *drpcNamespace_FsckStream) Send(m *FsckReply) error {
 	return x.MsgSend(m, drpcEncoding_File_namespace_proto{})
+}
+
+type DRPCNamespace_DatanodesStream interface {
+	drpc.Stream
+	SendAndClose(*DatanodesReply) error
+}
+
+type drpcNamespace_DatanodesStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_DatanodesStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_DatanodesStream) SendAndClose(m *DatanodesReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_TopologyStream interface {
+	drpc.Stream
+	SendAndClose(*TopologyReply) error
+}
+
+type drpcNamespace_TopologyStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_TopologyStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_TopologyStream) SendAndClose(m *TopologyReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_ContainerStream interface {
+	drpc.Stream
+	SendAndClose(*ContainerReply) error
+}
+
+type drpcNamespace_ContainerStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_ContainerStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_ContainerStream) SendAndClose(m *ContainerReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_SetNodeStateStream interface {
+	drpc.Stream
+	SendAndClose(*SetNodeStateReply) error
+}
+
+type drpcNamespace_SetNodeStateStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_SetNodeStateStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_SetNodeStateStream) SendAndClose(m *SetNodeStateReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
 }
