@@ -109,6 +109,17 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 		_ = c.Close() // unused
 		return nil, p.closedError()
 	}
+	if p.options.PeerKey == nil {
+		return c, nil
+	}
+	if err := p.prove(dialCtx, c); err != nil {
+		p.keep(c, false)
+		_ = c.Close() // the error says it all
+		if ctx.Err() != nil {
+			return nil, contextError(ctx)
+		}
+		return nil, err
+	}
 	return c, nil
 }
 

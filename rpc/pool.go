@@ -32,6 +32,10 @@ type PoolOptions struct {
 	IdleTimeout time.Duration
 	// StallTimeout ends a connection on which a send makes no progress. 0: 60 s.
 	StallTimeout time.Duration
+	// PeerKey is proven on each new connection, in the role PeerRole, before its first
+	// call; the other side must prove it, too. nil: nothing is proven.
+	PeerKey  *PeerKey
+	PeerRole string
 	// Dial makes a connection; nil dials the pool's address by TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }

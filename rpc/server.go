@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"storj.io/drpc/drpcmux"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // ServerOptions are the limits of a server. The zero value works.
@@ -35,6 +35,9 @@ type ServerOptions struct {
 	// StallTimeout ends a connection on which a send makes no progress, or on which the
 	// request of a call does not come. 0: 60 s.
 	StallTimeout time.Duration
+	// PeerKey is what peers prove on their connections, and the server to them; nil: there
+	// are no peers.
+	PeerKey *PeerKey
 	// Logger gets failed calls and refused connections, and at debug level all of
 	// them; nil discards.
 	Logger *slog.Logger
@@ -83,16 +86,17 @@ type counters struct {
 	accepted, refused, calls, failed, overloaded, panics atomic.Uint64
 }
 
-// Server serves the calls of one service: it finds the handler, says who calls and until
+// Server serves the calls of its services: it finds the handler, says who calls and until
 // when, turns its errors into wire codes, and survives its panics.
 //
-// The order is NewServer, any number of concurrent Serve, Shutdown.
+// The order is NewServer, further services, any number of concurrent Serve, Shutdown.
 type Server struct {
-	options ServerOptions
-	log     *slog.Logger
-	mux     *drpcmux.Mux
-	methods map[string]bool // whether it is a call with one request and one reply
-	raw     map[string]RawFunc
+	options   ServerOptions
+	log       *slog.Logger
+	mux       *drpcmux.Mux
+	methods   map[string]bool // whether it is a call with one request and one reply
+	raw       map[string]RawFunc
+	audiences map[string]audience // of calls that are not for users
 	counters
 
 	ctx    context.Context // of all calls; ends when a stop is not graceful any more
@@ -115,17 +119,19 @@ func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error
 		mux:       drpcmux.New(),
 		methods:   make(map[string]bool),
 		raw:       make(map[string]RawFunc),
+		audiences: make(map[string]audience),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*serverConn]struct{}),
 	}
 	s.log = s.options.Logger
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if err := s.mux.Register(impl, desc); err != nil {
-		return nil, fmt.Errorf("rpc: %w: register: %v", muster.ErrInternal, err)
+	if o.PeerKey != nil {
+		if err := s.add(peerService{o.PeerKey}, pb.DRPCPeerDescription{}, forAnyone); err != nil {
+			return nil, err
+		}
 	}
-	for i := range desc.NumMethods() {
-		name, _, _, method, _ := desc.Method(i)
-		s.methods[name] = reflect.TypeOf(method).NumOut() == 2 // as drpcmux tells them
+	if err := s.AddService(impl, desc); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

@@ -91,7 +91,7 @@ func (c *call) run() (err error) {
 	if err := checkMetadata(md); err != nil {
 		return err
 	}
-	if c.caller, err = c.conn.authenticate(md); err != nil {
+	if c.caller, err = c.identify(md); err != nil {
 		return err
 	}
 	timeout, err := callTimeout(md)

@@ -38,6 +38,8 @@ type serverConn struct {
 	// serve uses them.
 	caller muster.Identity
 	groups string // of the caller, as they came
+
+	peer peerState
 }
 
 // serve carries out the calls of the connection until one side ends it.
