@@ -863,9 +863,10 @@ type PathRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Blocks        bool                   `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`   // with the block list
-	Located       bool                   `protobuf:"varint,3,opt,name=located,proto3" json:"located,omitempty"` // Stat only: with where the blocks are, see EntryReply
+	Located       bool                   `protobuf:"varint,3,opt,name=located,proto3" json:"located,omitempty"` // of a file: with where the blocks are, see EntryReply
 	Sorted        bool                   `protobuf:"varint,4,opt,name=sorted,proto3" json:"sorted,omitempty"`   // as in ListOptions
 	Reader        string                 `protobuf:"bytes,5,opt,name=reader,proto3" json:"reader,omitempty"`
+	First         uint32                 `protobuf:"varint,6,opt,name=first,proto3" json:"first,omitempty"` // if located: leave out the blocks before this one of the file, see Located.next
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -935,6 +936,13 @@ func (x *PathRequest) GetReader() string {
 	return ""
 }
 
+func (x *PathRequest) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
 type LocateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -942,6 +950,7 @@ type LocateRequest struct {
 	Length        int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"` // 0 or less: to the end
 	Unsorted      bool                   `protobuf:"varint,4,opt,name=unsorted,proto3" json:"unsorted,omitempty"`
 	Reader        string                 `protobuf:"bytes,5,opt,name=reader,proto3" json:"reader,omitempty"` // as in ListOptions
+	First         uint32                 `protobuf:"varint,6,opt,name=first,proto3" json:"first,omitempty"`  // as in PathRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1011,12 +1020,20 @@ func (x *LocateRequest) GetReader() string {
 	return ""
 }
 
+func (x *LocateRequest) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
 type OpenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Refresh       []*Stale               `protobuf:"bytes,2,rep,name=refresh,proto3" json:"refresh,omitempty"` // not in Lookup
 	Unsorted      bool                   `protobuf:"varint,3,opt,name=unsorted,proto3" json:"unsorted,omitempty"`
 	Reader        string                 `protobuf:"bytes,4,opt,name=reader,proto3" json:"reader,omitempty"` // as in ListOptions
+	First         uint32                 `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"`  // as in PathRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1077,6 +1094,13 @@ func (x *OpenRequest) GetReader() string {
 		return x.Reader
 	}
 	return ""
+}
+
+func (x *OpenRequest) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
 }
 
 // Stale names an answer that proved wrong.
@@ -1184,13 +1208,17 @@ func (x *LocatedReply) GetLocated() *Located {
 	return nil
 }
 
-// Located says where blocks are: those of the entry beside it, in their order.
+// Located says where blocks are: those of the entry beside it, in their order. Containers
+// and nodes are described once each.
 type Located struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`                // of the first block in the file
 	Placements    []uint32               `protobuf:"varint,2,rep,packed,name=placements,proto3" json:"placements,omitempty"` // for each block its position in containers
 	Containers    []*LocatedContainer    `protobuf:"bytes,3,rep,name=containers,proto3" json:"containers,omitempty"`
 	Nodes         []*Node                `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Order         []byte                 `protobuf:"bytes,5,opt,name=order,proto3" json:"order,omitempty"`                  // if sorted: for each block a byte for each node of its container, the node's position there, the nearest first
+	Next          uint32                 `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`                   // not 0: the answer was cut; ask again with this as first
+	NoData        bool                   `protobuf:"varint,7,opt,name=no_data,json=noData,proto3" json:"no_data,omitempty"` // the file is metadata only, and bytes that were asked for are in no block
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1253,15 +1281,35 @@ func (x *Located) GetNodes() []*Node {
 	return nil
 }
 
+func (x *Located) GetOrder() []byte {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *Located) GetNext() uint32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *Located) GetNoData() bool {
+	if x != nil {
+		return x.NoData
+	}
+	return false
+}
+
 type LocatedContainer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
 	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // not 0: where it is is unknown
 	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	Replication   uint32                 `protobuf:"varint,4,opt,name=replication,proto3" json:"replication,omitempty"`
-	Nodes         []uint32               `protobuf:"varint,5,rep,packed,name=nodes,proto3" json:"nodes,omitempty"`     // position in nodes plus one, 0: absent; in the order of distance if sorted, else of the placement
-	Indexes       []uint32               `protobuf:"varint,6,rep,packed,name=indexes,proto3" json:"indexes,omitempty"` // erasure-coded: the replica index of each of nodes
-	Seen          []byte                 `protobuf:"bytes,7,opt,name=seen,proto3" json:"seen,omitempty"`
+	Nodes         []uint32               `protobuf:"varint,5,rep,packed,name=nodes,proto3" json:"nodes,omitempty"` // position in nodes plus one; 0: absent. Erasure-coded: in the order of the replica index, from 1
+	Seen          []byte                 `protobuf:"bytes,6,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1327,13 +1375,6 @@ func (x *LocatedContainer) GetReplication() uint32 {
 func (x *LocatedContainer) GetNodes() []uint32 {
 	if x != nil {
 		return x.Nodes
-	}
-	return nil
-}
-
-func (x *LocatedContainer) GetIndexes() []uint32 {
-	if x != nil {
-		return x.Indexes
 	}
 	return nil
 }
@@ -2886,30 +2927,33 @@ const file_namespace_proto_rawDesc = "" +
 	"\n" +
 	"frame_size\x18\t \x01(\rR\tframeSize\x12%\n" +
 	"\x05nodes\x18\n" +
-	" \x03(\v2\x0f.muster.v1.NodeR\x05nodes\"\x83\x01\n" +
+	" \x03(\v2\x0f.muster.v1.NodeR\x05nodes\"\x99\x01\n" +
 	"\vPathRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\bR\x06blocks\x12\x18\n" +
 	"\alocated\x18\x03 \x01(\bR\alocated\x12\x16\n" +
 	"\x06sorted\x18\x04 \x01(\bR\x06sorted\x12\x16\n" +
-	"\x06reader\x18\x05 \x01(\tR\x06reader\"\x87\x01\n" +
+	"\x06reader\x18\x05 \x01(\tR\x06reader\x12\x14\n" +
+	"\x05first\x18\x06 \x01(\rR\x05first\"\x9d\x01\n" +
 	"\rLocateRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x1a\n" +
 	"\bunsorted\x18\x04 \x01(\bR\bunsorted\x12\x16\n" +
-	"\x06reader\x18\x05 \x01(\tR\x06reader\"\x81\x01\n" +
+	"\x06reader\x18\x05 \x01(\tR\x06reader\x12\x14\n" +
+	"\x05first\x18\x06 \x01(\rR\x05first\"\x97\x01\n" +
 	"\vOpenRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12*\n" +
 	"\arefresh\x18\x02 \x03(\v2\x10.muster.v1.StaleR\arefresh\x12\x1a\n" +
 	"\bunsorted\x18\x03 \x01(\bR\bunsorted\x12\x16\n" +
-	"\x06reader\x18\x04 \x01(\tR\x06reader\"9\n" +
+	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x14\n" +
+	"\x05first\x18\x05 \x01(\rR\x05first\"9\n" +
 	"\x05Stale\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x12\n" +
 	"\x04seen\x18\x02 \x01(\fR\x04seen\"i\n" +
 	"\fLocatedReply\x12+\n" +
 	"\x05entry\x18\x01 \x01(\v2\x15.muster.v1.EntryReplyR\x05entry\x12,\n" +
-	"\alocated\x18\x02 \x01(\v2\x12.muster.v1.LocatedR\alocated\"\xa5\x01\n" +
+	"\alocated\x18\x02 \x01(\v2\x12.muster.v1.LocatedR\alocated\"\xe8\x01\n" +
 	"\aLocated\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x1e\n" +
 	"\n" +
@@ -2918,15 +2962,17 @@ const file_namespace_proto_rawDesc = "" +
 	"\n" +
 	"containers\x18\x03 \x03(\v2\x1b.muster.v1.LocatedContainerR\n" +
 	"containers\x12%\n" +
-	"\x05nodes\x18\x04 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\"\xc4\x01\n" +
+	"\x05nodes\x18\x04 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\x12\x14\n" +
+	"\x05order\x18\x05 \x01(\fR\x05order\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\rR\x04next\x12\x17\n" +
+	"\ano_data\x18\a \x01(\bR\x06noData\"\xaa\x01\n" +
 	"\x10LocatedContainer\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12 \n" +
 	"\vreplication\x18\x04 \x01(\rR\vreplication\x12\x14\n" +
-	"\x05nodes\x18\x05 \x03(\rR\x05nodes\x12\x18\n" +
-	"\aindexes\x18\x06 \x03(\rR\aindexes\x12\x12\n" +
-	"\x04seen\x18\a \x01(\fR\x04seen\"X\n" +
+	"\x05nodes\x18\x05 \x03(\rR\x05nodes\x12\x12\n" +
+	"\x04seen\x18\x06 \x01(\fR\x04seen\"X\n" +
 	"\x05Block\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x19\n" +
 	"\blocal_id\x18\x02 \x01(\x04R\alocalId\x12\x16\n" +
