@@ -42,6 +42,10 @@ func TestModesGrantEachClassItsOwnBits(t *testing.T) {
 					t.Fatal(err)
 				}
 				allowed("list", r && x, rd.Scan(&res, "", false))
+				if res, err = rd.Resolve(path+"/f", true); err == nil {
+					err = rd.CheckRead(&res)
+				}
+				allowed("read", r && x, err)
 			})
 			_, err := tryAs(t, tree, *class, muster.Create{Path: path + "/new"})
 			allowed("create", w && x, err)

@@ -149,6 +149,18 @@ func (r *Reader) Row(res *Resolved, row *muster.Row, blocks bool) error {
 	return nil
 }
 
+// CheckRead says whether the caller may read the content of what was resolved: ErrPermission
+// if not.
+func (r *Reader) CheckRead(res *Resolved) error {
+	if res.access&mayRead != 0 {
+		return nil
+	}
+	if _, err := decodeRow(res.row, &r.row); err != nil {
+		return err
+	}
+	return r.walk.who.deny("read", res.path, &r.row)
+}
+
 // head gives one directory's head.
 func (r *Reader) head(id uint64) (Head, error) {
 	if r.images {

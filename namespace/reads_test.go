@@ -67,6 +67,7 @@ func TestStoreReadsOfEachCall(t *testing.T) {
 			{"the root", resolve("/", true), reads{0, 0}},
 			{"a walk anew, the directories known", resolve("/w/t/p=2", true), reads{1, 0}},
 			{"a child of the path before", resolve("/w/t/p=2/a", true), reads{1, 0}},
+			{"may it be read", func() error { return r.CheckRead(&res) }, reads{0, 0}},
 			{"the row of a file, blocks in it", func() error { return r.Row(&res, &row, true) }, reads{0, 0}},
 			{"a file of 1,000 blocks", resolve("/w/t/p=2/b", true), reads{1, 0}},
 			{"its row without blocks", func() error { return r.Row(&res, &row, false) }, reads{0, 0}},
