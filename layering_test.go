@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"namespace/images":   {},
 	"namespace":          {"namespace/images"},
 	"locations/topology": {},
-	"locations/registry": {"locations/topology"},
+	"locations/registry": {"locations", "locations/topology"},
 	"locations":          {"locations/topology"},
 	"listing":            {"namespace", "locations", "locations/topology", "listing/rows"},
 	"server":             {"listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
