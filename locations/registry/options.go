@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/vfs"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/locations/topology"
+)
+
+// Options configures a registry. The zero value works.
+type Options struct {
+	// FS holds the store; nil is the disk. Tests pass vfs.NewStrictMem().
+	FS vfs.FS
+	// Schema is the shape of the topology; zero is racks below one root.
+	Schema topology.Schema
+	// MappingFile has rules by which nodes and clients get their racks, see
+	// topology.ParseMapping; "" is none. It is read when the registry opens, where a bad one is
+	// an error, and again when it has changed, where a bad one changes nothing and is logged.
+	MappingFile string
+	// MappingCheck is how often the registry looks whether the file has changed; 0 is 5 s.
+	MappingCheck time.Duration
+	// Heartbeat is how often datanodes are told to send heartbeats; 0 is 3 s.
+	Heartbeat time.Duration
+	// StaleAfter and DeadAfter say when a datanode that is silent counts as stale, and as
+	// dead; 0 is 30 s and 10 min.
+	StaleAfter, DeadAfter time.Duration
+	// ReportGrace is how long after the start a container without replicas is UNAVAILABLE and
+	// not simply without replicas, since reports are still coming in. It ends before if all
+	// datanodes that are not dead have reported; 0 is 1 min.
+	ReportGrace time.Duration
+	// ContainerBlocks is how many blocks a container takes; 0 is 1,000.
+	ContainerBlocks int
+	// OpenContainers is how many containers of one replication take blocks at a time; 0 is 8.
+	OpenContainers int
+	// MemTableBytes is the size of the store's table in memory; 0 is 4 MiB.
+	MemTableBytes int64
+	// Logger gets what the registry has to say; nil discards it.
+	Logger *slog.Logger
+	// OnFatal is called once, from a goroutine of the registry, when a write to the log failed
+	// and the registry refuses all further calls. It must not call Close; nil is nothing.
+	OnFatal func(error)
+}
+
+// The defaults of Options.
+const (
+	defaultMappingCheck    = 5 * time.Second
+	defaultHeartbeat       = 3 * time.Second
+	defaultStaleAfter      = 30 * time.Second
+	defaultDeadAfter       = 10 * time.Minute
+	defaultReportGrace     = time.Minute
+	defaultContainerBlocks = 1000
+	defaultOpenContainers  = 8
+	defaultMemTableBytes   = 4 << 20
+)
+
+// Validate names the first setting that is out of bounds.
+func (o Options) Validate() error {
+	o = o.filled()
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"heartbeat", o.Heartbeat}, {"mapping check", o.MappingCheck}, {"report grace", o.ReportGrace}} {
+		if d.d < time.Millisecond {
+			return fmt.Errorf("%w: %s %v; at least 1 ms", muster.ErrInvalid, d.name, d.d)
+		}
+	}
+	switch {
+	case o.StaleAfter <= o.Heartbeat:
+		return fmt.Errorf("%w: datanodes are stale after %v, which must be more than their heartbeat of %v", muster.ErrInvalid, o.StaleAfter, o.Heartbeat)
+	case o.DeadAfter <= o.StaleAfter:
+		return fmt.Errorf("%w: datanodes are dead after %v, which must be more than the %v after which they are stale", muster.ErrInvalid, o.DeadAfter, o.StaleAfter)
+	case o.ContainerBlocks < 1 || o.ContainerBlocks > maxContainerBlocks:
+		return fmt.Errorf("%w: %d blocks a container; from 1 to %d", muster.ErrInvalid, o.ContainerBlocks, maxContainerBlocks)
+	case o.OpenContainers < 1 || o.OpenContainers > maxOpenContainers:
+		return fmt.Errorf("%w: %d open containers; from 1 to %d", muster.ErrInvalid, o.OpenContainers, maxOpenContainers)
+	}
+	return o.Schema.Validate()
+}
+
+// The bounds of Options.
+const (
+	maxContainerBlocks = 1 << 30
+	maxOpenContainers  = 1000
+)
+
+func (o Options) filled() Options {
+	orDefault := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	orDefault(&o.MappingCheck, defaultMappingCheck)
+	orDefault(&o.Heartbeat, defaultHeartbeat)
+	orDefault(&o.StaleAfter, defaultStaleAfter)
+	orDefault(&o.DeadAfter, defaultDeadAfter)
+	orDefault(&o.ReportGrace, defaultReportGrace)
+	if o.ContainerBlocks == 0 {
+		o.ContainerBlocks = defaultContainerBlocks
+	}
+	if o.OpenContainers == 0 {
+		o.OpenContainers = defaultOpenContainers
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = defaultMemTableBytes
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
