@@ -115,7 +115,10 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	if err := p.prove(dialCtx, c); err != nil {
 		p.keep(c, false)
 		_ = c.Close() // the error says it all
-		if ctx.Err() != nil {
+		switch {
+		case p.open.Err() != nil:
+			return nil, p.closedError()
+		case ctx.Err() != nil:
 			return nil, contextError(ctx)
 		}
 		return nil, err

@@ -46,10 +46,23 @@ func startServer(t *testing.T, s *service, o ServerOptions) (*Server, string) {
 
 func serve(t *testing.T, s *service, lis net.Listener, o ServerOptions) *Server {
 	t.Helper()
+	server := newServer(t, s, o)
+	run(t, server, lis)
+	return server
+}
+
+func newServer(t *testing.T, s *service, o ServerOptions) *Server {
+	t.Helper()
 	server, err := NewServer(s, pb.DRPCNamespaceDescription{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server
+}
+
+// run runs a server until the test ends, and then expects a clean stop.
+func run(t *testing.T, server *Server, lis net.Listener) {
+	t.Helper()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(lis) }()
 	t.Cleanup(func() {
@@ -63,7 +76,6 @@ func serve(t *testing.T, s *service, lis net.Listener, o ServerOptions) *Server 
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return server
 }
 
 // newPool returns a pool that is closed when the test ends, before its server stops.
