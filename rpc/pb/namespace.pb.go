@@ -1305,8 +1305,8 @@ func (x *Located) GetNoData() bool {
 type LocatedContainer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
-	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // not 0: where it is is unknown
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`      // not 0: where it is is unknown
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"` // for people; empty: that of the unknown one before
 	Replication   uint32                 `protobuf:"varint,4,opt,name=replication,proto3" json:"replication,omitempty"`
 	Nodes         []uint32               `protobuf:"varint,5,rep,packed,name=nodes,proto3" json:"nodes,omitempty"` // position in nodes plus one; 0: absent. Erasure-coded: in the order of the replica index, from 1
 	Seen          []byte                 `protobuf:"bytes,6,opt,name=seen,proto3" json:"seen,omitempty"`
