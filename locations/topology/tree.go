@@ -1,13 +1,47 @@
 package topology
 
 import (
+	"cmp"
+	"fmt"
 	"iter"
+	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/muster-fs/muster"
 )
 
 // Tree is a snapshot of the cluster. It never changes.
-type Tree struct{}
+type Tree struct {
+	schema  Schema
+	costs   []int32 // by level
+	mapping *Mapping
+	skipped []Skipped
+
+	nodes     []muster.Node // by number
+	at        []int32       // by number: index in locations, or detached or absent
+	len       int
+	locations []location // parents before children; 0 is the root
+
+	byPath map[string]int32
+	byID   map[string]muster.NodeNumber
+	byHost map[string][]muster.NodeNumber
+}
+
+// What at says of a number that has no location.
+const (
+	detached = -1
+	absent   = -2
+)
+
+// location is an inner node of the tree. Racks are those whose children are nodes.
+type location struct {
+	path     string
+	parent   int32 // the root's is itself
+	level    int32 // the root's is 0
+	children []int32
+	members  []muster.NodeNumber
+}
 
 // Skipped is a node that has no place in the tree, and why.
 type Skipped struct {
@@ -15,55 +49,161 @@ type Skipped struct {
 	Err  error
 }
 
-// New builds a tree. A node that has no place in it, for its location or its id, takes
-// nothing else down: it is detached, which Skipped tells, and its cost is MaxCost. An
-// error means that the schema is not valid.
-func New(s Schema, nodes []muster.Node, m *Mapping) (*Tree, error) { panic("not yet") }
+// New builds a tree, in which each location has nodes. A node that has no place in it
+// takes nothing else down: Skipped tells of it, and its cost is MaxCost. It is detached if
+// its location is at fault, or if another node has its id; it is not there at all if its
+// number or id cannot be. An error means that the schema is not valid.
+func New(s Schema, nodes []muster.Node, m *Mapping) (*Tree, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	t := &Tree{
+		schema: Schema{slices.Clone(s.levels())}, mapping: m,
+		locations: []location{{path: "/"}}, byPath: map[string]int32{"/": 0},
+		byID: map[string]muster.NodeNumber{}, byHost: map[string][]muster.NodeNumber{},
+	}
+	for _, l := range t.schema.Levels {
+		t.costs = append(t.costs, l.Cost)
+	}
+	t.makeRoom(nodes)
+	for i := range nodes {
+		if err := t.add(&nodes[i]); err != nil {
+			t.skipped = append(t.skipped, Skipped{nodes[i], err})
+		}
+	}
+	t.finish()
+	return t, nil
+}
 
-// Schema returns the levels, also of the default schema.
-func (t *Tree) Schema() Schema { panic("not yet") }
+func (t *Tree) makeRoom(nodes []muster.Node) {
+	numbers := 0
+	for i := range nodes {
+		if n := nodes[i].Number; n < muster.MaxNodes {
+			numbers = max(numbers, int(n)+1)
+		}
+	}
+	t.nodes, t.at = make([]muster.Node, numbers), make([]int32, numbers)
+	for i := range t.at {
+		t.at[i] = absent
+	}
+}
+
+func (t *Tree) add(n *muster.Node) error {
+	if n.Number >= muster.MaxNodes {
+		return fmt.Errorf("%w: node number %d; numbers are below %d", muster.ErrInvalid, n.Number, muster.MaxNodes)
+	}
+	if t.at[n.Number] != absent {
+		return fmt.Errorf("%w: node %q has the number %d too", muster.ErrExists, t.nodes[n.Number].ID, n.Number)
+	}
+	if err := muster.CheckNodeID(n.ID); err != nil {
+		return err
+	}
+	t.nodes[n.Number], t.at[n.Number] = *n, detached
+	t.len++
+	if other, found := t.byID[n.ID]; found {
+		return fmt.Errorf("%w: node %d has the id %q too", muster.ErrExists, other, n.ID)
+	}
+	t.byID[n.ID] = n.Number
+	host, address := hostKey(n.Host), hostKey(n.Address)
+	t.addHost(host, n.Number)
+	if address != host {
+		t.addHost(address, n.Number)
+	}
+	path, err := t.schema.Locate(n.Rack)
+	if err != nil {
+		return err
+	}
+	at := t.place(path)
+	t.at[n.Number] = at
+	t.locations[at].members = append(t.locations[at].members, n.Number)
+	return nil
+}
+
+func (t *Tree) addHost(key string, n muster.NodeNumber) {
+	if key != "" {
+		t.byHost[key] = append(t.byHost[key], n)
+	}
+}
+
+// place returns the location of a path, which it makes if there is none, with all above.
+func (t *Tree) place(path string) int32 {
+	if at, found := t.byPath[path]; found {
+		return at
+	}
+	parent := t.place(parentPath(path))
+	at := int32(len(t.locations))
+	t.byPath[path] = at
+	t.locations = append(t.locations, location{path: path, parent: parent, level: t.locations[parent].level + 1})
+	t.locations[parent].children = append(t.locations[parent].children, at)
+	return at
+}
+
+// finish puts in order what add left in the order of the nodes.
+func (t *Tree) finish() {
+	for _, l := range t.locations {
+		slices.Sort(l.members)
+		slices.SortFunc(l.children, func(a, b int32) int {
+			return cmp.Compare(t.locations[a].path, t.locations[b].path)
+		})
+	}
+	for _, numbers := range t.byHost {
+		slices.Sort(numbers)
+	}
+}
+
+// parentPath returns the path above one that is not the root's.
+func parentPath(path string) string { return path[:max(1, strings.LastIndexByte(path, '/'))] }
+
+// hostKey returns the one way to write a host's name or address.
+func hostKey(host string) string {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return plain(a).String()
+	}
+	return strings.ToLower(host)
+}
+
+// Schema returns the levels, also of the default schema. They are not to be changed.
+func (t *Tree) Schema() Schema { return t.schema }
 
 // Mapping returns what New was given; it may be nil.
-func (t *Tree) Mapping() *Mapping { panic("not yet") }
+func (t *Tree) Mapping() *Mapping { return t.mapping }
 
 // Skipped returns the nodes that have no place, in the order given. It is not to be changed.
-func (t *Tree) Skipped() []Skipped { panic("not yet") }
+func (t *Tree) Skipped() []Skipped { return t.skipped }
 
 // Len returns the number of nodes, detached ones included.
-func (t *Tree) Len() int { panic("not yet") }
+func (t *Tree) Len() int { return t.len }
 
 // Nodes returns the nodes in the order of their numbers, detached ones included.
-func (t *Tree) Nodes() iter.Seq[muster.Node] { panic("not yet") }
+func (t *Tree) Nodes() iter.Seq[muster.Node] {
+	return func(yield func(muster.Node) bool) {
+		for i := range t.nodes {
+			if t.at[i] != absent && !yield(t.nodes[i]) {
+				return
+			}
+		}
+	}
+}
 
 // Node returns the node of a number.
-func (t *Tree) Node(number muster.NodeNumber) (muster.Node, bool) { panic("not yet") }
+func (t *Tree) Node(number muster.NodeNumber) (muster.Node, bool) {
+	if int64(number) >= int64(len(t.nodes)) || t.at[number] == absent {
+		return muster.Node{}, false
+	}
+	return t.nodes[number], true
+}
 
 // ByID returns the node of an id.
-func (t *Tree) ByID(id string) (muster.Node, bool) { panic("not yet") }
+func (t *Tree) ByID(id string) (muster.Node, bool) {
+	number, found := t.byID[id]
+	if !found {
+		return muster.Node{}, false
+	}
+	return t.nodes[number], true
+}
 
 // ByHost returns the nodes with a host name or address, in the order of their numbers:
 // several may run on one machine. It is not to be changed.
-func (t *Tree) ByHost(hostOrAddress string) []muster.NodeNumber { panic("not yet") }
-
-// Location returns where the tree has a node, and whether it is in the tree at all.
-func (t *Tree) Location(number muster.NodeNumber) (string, bool) { panic("not yet") }
-
-// Racks returns the locations that have nodes, in order.
-func (t *Tree) Racks() []string { panic("not yet") }
-
-// Members returns the nodes of a rack, or of all racks below an inner location, in the
-// order of their numbers.
-func (t *Tree) Members(location string) []muster.NodeNumber { panic("not yet") }
-
-// Children returns the paths right below a location, in order: those of locations, or
-// below a rack those of nodes, which end with their ids.
-func (t *Tree) Children(location string) []string { panic("not yet") }
-
-// NumChildren returns how many paths are right below a location.
-func (t *Tree) NumChildren(location string) int { panic("not yet") }
-
-// Contains says whether a path is that of something in the tree.
-func (t *Tree) Contains(path string) bool { panic("not yet") }
-
-// IsAncestor says whether the tree has both paths, and the second is below the first.
-func (t *Tree) IsAncestor(ancestor, path string) bool { panic("not yet") }
+func (t *Tree) ByHost(hostOrAddress string) []muster.NodeNumber {
+	return t.byHost[hostKey(hostOrAddress)]
+}

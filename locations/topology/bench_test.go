@@ -1,0 +1,84 @@
+package topology
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/muster-fs/muster"
+)
+
+// cluster returns nodes in so many racks, dealt out in turn, with hosts dn-0, dn-1 and so on.
+func cluster(nodes, racks int) []muster.Node {
+	all := make([]muster.Node, nodes)
+	for i := range all {
+		all[i] = muster.Node{
+			Number: muster.NodeNumber(i), ID: fmt.Sprintf("id-%d", i), Host: fmt.Sprintf("dn-%d", i),
+			Address: fmt.Sprintf("10.0.%d.%d", i/256, i%256), Rack: fmt.Sprintf("/r%d", i%racks+1),
+		}
+	}
+	return all
+}
+
+// mustNew builds a tree of valid nodes.
+func mustNew(t testing.TB, s Schema, nodes []muster.Node, rules ...Rule) *Tree {
+	t.Helper()
+	m, err := NewMapping(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := New(s, nodes, m)
+	if err != nil || len(tree.Skipped()) > 0 {
+		t.Fatal(err, tree.Skipped())
+	}
+	return tree
+}
+
+func BenchmarkSort(b *testing.B) {
+	tree := mustNew(b, Schema{}, cluster(32, 4), Rule{"10.9.1.0/24", "/r1"})
+	var m Map
+	m.Swap(tree)
+	for name, client := range map[string]string{"node": "dn-5", "edge": "10.9.1.7", "unknown": "elsewhere"} {
+		r := m.ReaderFor(client)
+		for _, replicas := range []int{3, 14} {
+			nodes := make([]muster.NodeNumber, replicas)
+			for i := range nodes {
+				nodes[i] = muster.NodeNumber(i * 5 % 32)
+			}
+			b.Run(fmt.Sprintf("client=%s/replicas=%d", name, replicas), func(b *testing.B) {
+				b.ReportAllocs()
+				b.RunParallel(func(p *testing.PB) {
+					dst, seed := make([]muster.NodeNumber, 0, 16), uint64(0)
+					for p.Next() {
+						seed++
+						dst = r.Sort(dst[:0], nodes, seed)
+					}
+				})
+			})
+		}
+	}
+}
+
+func BenchmarkReaderFor(b *testing.B) {
+	var m Map
+	m.Swap(mustNew(b, Schema{}, cluster(32, 4), Rule{"10.9.1.0/24", "/r1"}))
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			m.ReaderFor("10.9.1.7")
+		}
+	})
+}
+
+func BenchmarkNew(b *testing.B) {
+	for _, n := range []int{32, 1000, 10_000} {
+		nodes := cluster(n, max(4, n/40))
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := New(Schema{}, nodes, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
