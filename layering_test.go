@@ -21,9 +21,10 @@ var mayImport = map[string][]string{
 	"rpc":                {"rpc/pb"},
 	"listing/rows":       {},
 	"namespace/images":   {},
-	"namespace":          {"namespace/images"},
+	"namespace":          {"namespace/images", "store"},
+	"store":              {},
 	"locations/topology": {},
-	"locations/registry": {"locations", "locations/topology"},
+	"locations/registry": {"locations", "locations/topology", "store"},
 	"locations":          {"locations/topology"},
 	"listing":            {"namespace", "locations", "locations/topology", "listing/rows"},
 	"server":             {"listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
@@ -36,7 +37,7 @@ var mayImport = map[string][]string{
 // onlyIn names, for each library that must stay behind one part, who may import it.
 // The key is a prefix of the import path.
 var onlyIn = map[string][]string{
-	"github.com/cockroachdb/pebble": {"namespace", "locations/registry"},
+	"github.com/cockroachdb/pebble": {"store", "namespace", "locations/registry"},
 	"github.com/spf13/viper":        {"configs", "cmd/muster"},
 	"github.com/apache/arrow/go/":   {"listing", "listing/rows", "client", "bench", "cmd/muster"},
 	"github.com/spf13/cobra":        {"cmd/muster"},
@@ -50,6 +51,7 @@ var mustNotLink = map[string][]string{
 		"github.com/cockroachdb/pebble", "github.com/spf13/viper",
 		module + "/server", module + "/namespace", module + "/listing", module + "/locations", module + "/configs",
 	},
+	"store":              {"storj.io/drpc", "github.com/apache/arrow"},
 	"namespace":          {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/listing"},
 	"namespace/images":   {"github.com/cockroachdb/pebble"},
 	"locations":          {"storj.io/drpc", "github.com/apache/arrow", "github.com/cockroachdb/pebble", module + "/rpc", module + "/namespace"},

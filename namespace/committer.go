@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cockroachdb/pebble"
-
 	"github.com/muster-fs/muster"
 )
 
@@ -143,7 +141,7 @@ func (c *committer) run() {
 		select {
 		case <-c.tree.stop:
 			return
-		case <-c.tree.fs.tripped:
+		case <-c.tree.store.Failed():
 			return
 		case first := <-c.queue:
 			c.commit(tx, c.gather(first))
@@ -177,7 +175,7 @@ func (c *committer) commit(tx *txn, group []*call) {
 		c.apply(tx, call)
 	}
 	c.tree.counters.gets.Add(tx.gets)
-	err := c.tree.fs.failure()
+	err := c.tree.store.Failure()
 	if err == nil && tx.changed(&c.meta) {
 		err = c.write(tx)
 	}
@@ -214,37 +212,28 @@ func (c *committer) count(call *call) {
 }
 
 // write makes a group durable and visible. An error is final: the tree has failed.
-func (c *committer) write(tx *txn) (err error) {
+func (c *committer) write(tx *txn) error {
 	t := c.tree
-	defer func() {
-		if p := recover(); p != nil {
-			t.fs.wedged.Store(true)
-			t.fs.trip(p)
-			err = t.fs.failure()
-		}
-	}()
 	b, err := tx.batch()
-	if err == nil {
-		err = t.db.ApplyNoSyncWait(b, pebble.Sync)
-	}
 	if err != nil {
-		t.fs.trip(err)
-		return t.fs.failure()
+		return t.store.Fail(err)
 	}
-	c.touched.collect(tx)
-	v := t.newView(tx.meta)
-	v.root.Store(newRoot(tx, c.last))
-	if err := b.SyncWait(); err != nil {
-		t.fs.trip(err)
-	}
+	var v *View
+	err = t.store.Commit(b, func() {
+		c.touched.collect(tx)
+		v = t.newView(tx.meta)
+		v.root.Store(newRoot(tx, c.last))
+	})
 	t.counters.syncs.Add(1)
-	if err := t.fs.failure(); err != nil {
-		v.Release()
+	if err != nil {
+		if v != nil {
+			v.Release()
+		}
 		return err
 	}
 	c.meta = tx.meta
 	t.publish(v, &c.touched)
 	c.last = v
 	t.janitor.wake(&tx.meta)
-	return storeError(b.Close())
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // Problem is something wrong in the store.
@@ -92,7 +93,7 @@ func (c *checker) problem(kind string, id uint64, path, format string, args ...a
 func (c *checker) each(tag byte, visit func(key, value []byte) error) error {
 	iter, err := c.view.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tag}, UpperBound: []byte{tag + 1}})
 	if err != nil {
-		return storeError(err)
+		return store.Error(err)
 	}
 	defer iter.Close()
 	for ok := iter.First(); ok; ok = iter.Next() {
@@ -101,7 +102,7 @@ func (c *checker) each(tag byte, visit func(key, value []byte) error) error {
 		}
 		v, err := iter.ValueAndErr()
 		if err != nil {
-			return storeError(err)
+			return store.Error(err)
 		}
 		if err = visit(iter.Key(), v); err == nil {
 			continue
@@ -115,7 +116,7 @@ func (c *checker) each(tag byte, visit func(key, value []byte) error) error {
 			return err
 		}
 	}
-	return storeError(iter.Error())
+	return store.Error(iter.Error())
 }
 
 // damageError is a decoder's error about the key being visited.

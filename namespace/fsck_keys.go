@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // chunks checks that each chunk belongs to a file's block list; that none is missing is
@@ -120,7 +121,7 @@ func (c *checker) expiries() error {
 func (c *checker) strangers() error {
 	iter, err := c.view.snap.NewIter(nil)
 	if err != nil {
-		return storeError(err)
+		return store.Error(err)
 	}
 	defer iter.Close()
 	for ok := iter.First(); ok; {
@@ -139,7 +140,7 @@ func (c *checker) strangers() error {
 		}
 		ok = iter.Next()
 	}
-	return storeError(iter.Error())
+	return store.Error(iter.Error())
 }
 
 // totals compares the tree's counters with what was seen.

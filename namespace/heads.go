@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble"
+
+	"github.com/muster-fs/muster/store"
 )
 
 // Head is what a directory's record says of it.
@@ -113,7 +115,7 @@ func (r *Reader) seekHead(id uint64, h *Head) error {
 	if r.heads == nil {
 		iter, err := r.view.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tagRecord}, UpperBound: []byte{tagRecord + 1}})
 		if err != nil {
-			return storeError(err)
+			return store.Error(err)
 		}
 		r.heads = iter
 	}
@@ -126,7 +128,7 @@ func (r *Reader) seekHead(id uint64, h *Head) error {
 		}
 	}
 	if err := r.heads.Error(); err != nil {
-		return storeError(err)
+		return store.Error(err)
 	}
 	var rec record
 	err := decodeHead(v, id, &rec)

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // loading reads for one reader what is to become images, from the newest view. It goes forward
@@ -55,14 +56,14 @@ func (p *position) close() error {
 	}
 	iter := p.iter
 	p.iter = nil
-	return storeError(iter.Close())
+	return store.Error(iter.Close())
 }
 
 func (p *position) open(v *View, tag byte) (err error) {
 	if p.iter == nil {
 		p.iter, err = v.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tag}, UpperBound: []byte{tag + 1}})
 	}
-	return storeError(err)
+	return store.Error(err)
 }
 
 // at returns the id of the key that the iterator is at.
@@ -92,7 +93,7 @@ func (l *loading) to(p *position, tag byte, id uint64) (bool, error) {
 	p.from = id
 	if !p.iter.Valid() {
 		p.from = 0
-		return false, storeError(p.iter.Error())
+		return false, store.Error(p.iter.Error())
 	}
 	return p.at() == id, nil
 }
@@ -109,7 +110,7 @@ func (l *loading) record(id uint64) error {
 	var v []byte
 	if ok {
 		if v, err = l.records.iter.ValueAndErr(); err != nil {
-			return storeError(err)
+			return store.Error(err)
 		}
 	}
 	return decodeHead(v, id, &l.rec)
@@ -177,7 +178,7 @@ func (l *loading) goBack(dir uint64, low, name []byte, rows int) ([]byte, error)
 		before := iter.Key()[idKeyLen:]
 		v, err := iter.ValueAndErr()
 		if err != nil {
-			return nil, storeError(err)
+			return nil, store.Error(err)
 		}
 		if room -= 1 + len(before) + len(v); room < 0 || string(before) < string(low) {
 			break
@@ -185,7 +186,7 @@ func (l *loading) goBack(dir uint64, low, name []byte, rows int) ([]byte, error)
 		name = append(name[:0], before...)
 		rows--
 	}
-	return name, storeError(iter.Error())
+	return name, store.Error(iter.Error())
 }
 
 // readRows packs the rows of a stretch. If there are more than fit, it keeps some.
@@ -198,7 +199,7 @@ func (l *loading) readRows(dir uint64, s *stretch, rows, keep int) error {
 		l.seeks++
 		l.rows.key = append(appendIDKey(l.rows.key[:0], tagRow, dir), s.low...)
 		ok = l.rows.iter.SeekGE(l.rows.key) && l.rows.at() == dir
-		err = storeError(l.rows.iter.Error())
+		err = store.Error(l.rows.iter.Error())
 	}
 	iter := l.rows.iter
 	for l.rows.from = 0; ok; ok = iter.Next() && l.rows.at() == dir {
@@ -218,7 +219,7 @@ func (l *loading) readRows(dir uint64, s *stretch, rows, keep int) error {
 		}
 		v, err := iter.ValueAndErr()
 		if err != nil {
-			return storeError(err)
+			return store.Error(err)
 		}
 		if !nameOK(name) {
 			return corrupt("row of directory %d: bad name %.255q", dir, name)
@@ -229,7 +230,7 @@ func (l *loading) readRows(dir uint64, s *stretch, rows, keep int) error {
 		l.packer.add(name, v)
 	}
 	if err == nil {
-		err = storeError(iter.Error())
+		err = store.Error(iter.Error())
 	}
 	if err == nil && iter.Valid() {
 		l.rows.from = dir + 1

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/vfs/errorfs"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // files reads all files below a folder.
@@ -124,7 +125,7 @@ func TestTheStoreIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tree.Close() }()
-	info, err := os.Stat(filepath.Join(dir, storeDir))
+	info, err := os.Stat(filepath.Join(dir, store.Dir))
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the store's folder is %v, %v", info.Mode(), err)
 	}
@@ -141,7 +142,7 @@ func TestAFileIsNoFolder(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	taken := filepath.Join(t.TempDir(), storeDir)
+	taken := filepath.Join(t.TempDir(), store.Dir)
 	if err := os.WriteFile(taken, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestAFolderHasOneOwner(t *testing.T) {
 type countReads struct{ n atomic.Int64 }
 
 func (c *countReads) MaybeError(op errorfs.Op, path string) error {
-	if !isLog(path) && (op == errorfs.OpFileRead || op == errorfs.OpFileReadAt) {
+	if !strings.HasSuffix(path, ".log") && (op == errorfs.OpFileRead || op == errorfs.OpFileReadAt) {
 		c.n.Add(1)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/namespace/images"
+	"github.com/muster-fs/muster/store"
 )
 
 // Resolved is what a walk found at a path: all that later steps need, so that nothing is
@@ -73,7 +74,7 @@ func (v *View) NewReader(caller *muster.Identity) *Reader {
 func (r *Reader) Close() {
 	r.noteClosed(r.children.scan.close())
 	if r.heads != nil {
-		r.noteClosed(storeError(r.heads.Close()))
+		r.noteClosed(store.Error(r.heads.Close()))
 		r.heads = nil
 	}
 	r.noteClosed(r.load.close())

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // janitor does the tree's own work in the background, step by step through the committer: it
@@ -146,7 +147,7 @@ func (p *reclaim) apply(tx *txn) error {
 func (j *janitor) plan(v *View) (*reclaim, error) {
 	queue, err := v.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tagQueue}, UpperBound: []byte{tagQueue + 1}})
 	if err != nil {
-		return nil, storeError(err)
+		return nil, store.Error(err)
 	}
 	defer queue.Close()
 	p, s := &reclaim{}, &snapshot{snap: v.snap}
@@ -169,7 +170,7 @@ func (j *janitor) plan(v *View) (*reclaim, error) {
 			j.after = id
 		}
 	}
-	err = errors.Join(err, storeError(queue.Error()), rows.close())
+	err = errors.Join(err, store.Error(queue.Error()), rows.close())
 	if err == nil && len(p.finished)+len(p.progress) == 0 {
 		err = corrupt("%d directories are detached, and none is queued for reclaim", v.meta.detached)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // The result of a request lies under its id, written with what the request did:
@@ -152,7 +153,7 @@ func (e *expiry) step(v *View) ([]uint64, error) {
 		LowerBound: appendIDKey(nil, tagExpiry, e.from), UpperBound: appendTagEnd(nil, tagExpiry),
 	})
 	if err != nil {
-		return nil, storeError(err)
+		return nil, store.Error(err)
 	}
 	defer iter.Close()
 	excess := int64(v.meta.requests) - int64(e.tree.opts.RequestMax)
@@ -173,7 +174,7 @@ func (e *expiry) step(v *View) ([]uint64, error) {
 		}
 		txids = append(txids, txid)
 	}
-	return txids, storeError(iter.Error())
+	return txids, store.Error(iter.Error())
 }
 
 // expire forgets the results of these txids that are still kept.

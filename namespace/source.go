@@ -2,13 +2,10 @@ package namespace
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 
 	"github.com/cockroachdb/pebble"
 
-	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // This file has the two ways to read rows of a view's snapshot: a child of a directory by name
@@ -76,14 +73,14 @@ func (c *scan) seek(s *snapshot, dir uint64, high []byte) error {
 	if c.iter == nil {
 		iter, err := s.snap.NewIter(&pebble.IterOptions{LowerBound: c.lower, UpperBound: c.upper})
 		if err != nil {
-			return storeError(err)
+			return store.Error(err)
 		}
 		c.iter = iter
 	} else {
 		c.iter.SetBounds(c.lower, c.upper)
 	}
 	c.begun = c.iter.SeekGE(c.lower)
-	return storeError(c.iter.Error())
+	return store.Error(c.iter.Error())
 }
 
 // next returns the next name and row, valid until the call after; false at the end.
@@ -92,7 +89,7 @@ func (c *scan) next() (name, row []byte, ok bool, err error) {
 		return nil, nil, false, nil
 	}
 	if !c.begun && !c.iter.Next() || !c.iter.Valid() {
-		return nil, nil, false, storeError(c.iter.Error())
+		return nil, nil, false, store.Error(c.iter.Error())
 	}
 	c.begun = false
 	name = c.iter.Key()[idKeyLen:]
@@ -100,7 +97,7 @@ func (c *scan) next() (name, row []byte, ok bool, err error) {
 		return nil, nil, false, corrupt("row of directory %d: bad name %.255q", c.dir, name)
 	}
 	row, err = c.iter.ValueAndErr()
-	return name, row, err == nil, storeError(err)
+	return name, row, err == nil, store.Error(err)
 }
 
 func (c *scan) close() error {
@@ -109,7 +106,7 @@ func (c *scan) close() error {
 	}
 	iter := c.iter
 	c.iter = nil
-	return storeError(iter.Close())
+	return store.Error(iter.Close())
 }
 
 // missingOK turns the store's "not found" into no error.
@@ -117,19 +114,5 @@ func missingOK(err error) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
-	return storeError(err)
-}
-
-// storeError gives an error of the store its code. The cause stays as text only, lest its
-// own sentinels, such as a missing file, be taken for an answer about the tree.
-func storeError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case pebble.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: store: %v", muster.ErrCorrupt, err)
-	case errors.Is(err, pebble.ErrClosed):
-		return fmt.Errorf("%w: the tree is closed", muster.ErrUnavailable)
-	}
-	return fmt.Errorf("%w: store: %v", muster.ErrInternal, err)
+	return store.Error(err)
 }

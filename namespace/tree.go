@@ -2,21 +2,20 @@ package namespace
 
 import (
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/store"
 )
 
 // Tree is a tree of inodes in one folder. It is safe for concurrent use.
 type Tree struct {
-	opts Options
-	db   *pebble.DB
-	lock io.Closer // of the folder
-	fs   *failStop
+	opts  Options
+	store *store.Store
+	db    *pebble.DB // the store's
 
 	// mu guards view and down. It is held for taking and swapping the reference, never
 	// over I/O or a wait.
@@ -34,8 +33,6 @@ type Tree struct {
 	closed    error          // of the first Close
 	running   sync.WaitGroup // the tree's own goroutines
 
-	trouble  chan struct{} // capacity 1: background work of the store failed
-	troubled atomic.Int64  // ns; when that was logged last
 	counters counters
 }
 
@@ -57,50 +54,13 @@ func (t *Tree) shut() error {
 	t.running.Wait()
 	t.takeDown()
 	t.live.Wait()
-	if t.fs.failure() == nil {
-		t.flush()
-	}
-	return t.release()
-}
-
-// flush writes what is in memory into tables, so that the next Open finds no log to replay. The
-// store tries for ever; failing once is enough here, and no loss.
-func (t *Tree) flush() {
-	select {
-	case <-t.trouble: // an old one
-	default:
-	}
-	flushed, err := t.db.AsyncFlush()
-	if err != nil {
-		t.opts.Logger.Warn("flushing at close failed", "error", err)
-		return
-	}
-	select {
-	case <-flushed:
-	case <-t.trouble:
-	case <-t.fs.tripped:
-	}
-}
-
-// release closes the store and gives the folder back.
-func (t *Tree) release() error {
-	var err error
-	close(t.fs.closing)
-	if !t.fs.wedged.Load() {
-		err = storeError(t.db.Close())
-	}
-	if lockErr := t.lock.Close(); err == nil && lockErr != nil {
-		err = fmt.Errorf("%w: unlock: %v", muster.ErrInternal, lockErr)
-	}
-	if failed := t.fs.failure(); failed != nil {
-		return failed
-	}
-	return err
+	t.store.Flush()
+	return t.store.Close()
 }
 
 // refusal is the error of a call that comes when there is no view.
 func (t *Tree) refusal() error {
-	if err := t.fs.failure(); err != nil {
+	if err := t.store.Failure(); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the tree is closed", muster.ErrUnavailable)
@@ -109,12 +69,12 @@ func (t *Tree) refusal() error {
 // watch takes the view away when the store fails, and says so once.
 func (t *Tree) watch() {
 	select {
-	case <-t.fs.tripped:
+	case <-t.store.Failed():
 	case <-t.stop:
 		return
 	}
 	t.takeDown()
-	err := t.fs.failure()
+	err := t.store.Failure()
 	t.opts.Logger.Error("the store failed; every call is refused until the folder is opened again", "error", err)
 	if t.opts.OnFatal != nil {
 		t.opts.OnFatal(err)

@@ -87,7 +87,7 @@ func (v *View) Release() {
 		panic("namespace: view released more often than taken")
 	default:
 		defer v.tree.live.Done()
-		if v.tree.fs.wedged.Load() {
+		if v.tree.store.Wedged() {
 			return // closing would wait for a lock that nobody gives back
 		}
 		if err := v.snap.Close(); err != nil {

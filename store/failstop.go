@@ -1,4 +1,4 @@
-package namespace
+package store
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ import (
 //
 // The store itself is never told about a failing log or manifest. At the one it would panic
 // with its locks held, and readers would hang; after the other it counts on the process to
-// end, and what it keeps in memory is in disorder. So writes to them seem to succeed, and it
-// is the committer that asks for the failure before it answers.
+// end, and what it keeps in memory is in disorder. So writes to them seem to succeed, and whoever
+// commits asks for the failure before it answers.
 type failStop struct {
 	vfs.FS
 	damaged func(error)   // told of a table that cannot be compacted

@@ -1,4 +1,4 @@
-package namespace
+package store
 
 import (
 	"errors"
@@ -13,54 +13,57 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// formatVersion is the version of all that lies in a folder: keys, values, and where they are.
-const formatVersion = 1
+// Format says what is in a folder. Its text stands in the file FORMAT: "muster", the name, the
+// version.
+type Format struct {
+	Name    string // what the folder holds, such as namespace
+	Version uint64 // of keys, values, and where they are: the newest that the program knows; from 1
+}
 
-const (
-	formatFile   = "FORMAT"
-	formatPrefix = "muster namespace "
-)
+const formatFile = "FORMAT"
 
-// readFormat says whether a folder holds a tree, and refuses one that this program cannot read.
-func readFormat(files vfs.FS, dir string) (exists bool, err error) {
-	f, err := files.Open(files.PathJoin(dir, formatFile))
+func (f Format) prefix() string { return "muster " + f.Name + " " }
+
+// read says whether a folder is complete, and refuses one that this program cannot read.
+func (f Format) read(files vfs.FS, dir string) (exists bool, err error) {
+	file, err := files.Open(files.PathJoin(dir, formatFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("%w: %v", muster.ErrUnavailable, err)
 	}
-	defer f.Close()
+	defer file.Close()
 	const most = 64
-	text, err := io.ReadAll(io.LimitReader(f, most))
+	text, err := io.ReadAll(io.LimitReader(file, most))
 	if err != nil {
 		return false, fmt.Errorf("%w: read %s: %v", muster.ErrCorrupt, formatFile, err)
 	}
-	number, ok := strings.CutPrefix(string(text), formatPrefix)
+	number, ok := strings.CutPrefix(string(text), f.prefix())
 	number, end := strings.CutSuffix(number, "\n")
 	version, err := strconv.ParseUint(number, 10, 32)
 	switch {
 	case !ok || !end || err != nil || version == 0 || number != strconv.FormatUint(version, 10):
 		return false, fmt.Errorf("%w: its %s file says %q", muster.ErrCorrupt, formatFile, text)
-	case version > formatVersion:
-		return false, fmt.Errorf("%w: it has format version %d, and this program knows versions up to %d; use a newer one", muster.ErrInvalid, version, formatVersion)
+	case version > f.Version:
+		return false, fmt.Errorf("%w: it has format version %d, and this program knows versions up to %d; use a newer one", muster.ErrInvalid, version, f.Version)
 	}
 	return true, nil
 }
 
-// writeFormat makes the format file, last of all: where it is, the tree is complete.
-func writeFormat(files vfs.FS, dir string) error {
+// write makes the format file, last of all: where it is, the folder is complete.
+func (f Format) write(files vfs.FS, dir string) error {
 	err := func() error {
 		name := files.PathJoin(dir, formatFile)
-		f, err := files.Create(name + ".tmp")
+		file, err := files.Create(name + ".tmp")
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(f, "%s%d\n", formatPrefix, formatVersion)
+		_, err = fmt.Fprintf(file, "%s%d\n", f.prefix(), f.Version)
 		if err == nil {
-			err = f.Sync()
+			err = file.Sync()
 		}
-		if err = errors.Join(err, f.Close()); err != nil {
+		if err = errors.Join(err, file.Close()); err != nil {
 			return err
 		}
 		if err := files.Rename(name+".tmp", name); err != nil {

@@ -1,4 +1,4 @@
-package namespace
+package store
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ const (
 )
 
 // checkLogs looks for damage in the logs of a store that the store itself would take for the end
-// of a log, and so lose what was acknowledged. The committer writes a record only when the one
+// of a log, and so lose what was acknowledged. A record is written only when the one
 // before it is durable. So a record that cannot be read is the last one, cut short by a crash, or,
 // if another begins after it, it was damaged later.
 func checkLogs(files vfs.FS, store string) error {
