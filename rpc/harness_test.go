@@ -46,12 +46,12 @@ func startServer(t *testing.T, s *service, o ServerOptions) (*Server, string) {
 
 func serve(t *testing.T, s *service, lis net.Listener, o ServerOptions) *Server {
 	t.Helper()
-	server := newServer(t, s, o)
+	server := made(t, s, o)
 	run(t, server, lis)
 	return server
 }
 
-func newServer(t *testing.T, s *service, o ServerOptions) *Server {
+func made(t *testing.T, s *service, o ServerOptions) *Server {
 	t.Helper()
 	server, err := NewServer(s, pb.DRPCNamespaceDescription{}, o)
 	if err != nil {

@@ -59,7 +59,7 @@ func (p *peerCalls) called() []string {
 func startPeers(t *testing.T, lis net.Listener, o ServerOptions) *peerCalls {
 	t.Helper()
 	peers := new(peerCalls)
-	server := newServer(t, &service{}, o)
+	server := made(t, &service{}, o)
 	if err := server.AddPeerService(peers, pb.DRPCLocationsDescription{}); err != nil {
 		t.Fatal(err)
 	}

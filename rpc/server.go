@@ -111,6 +111,17 @@ type Server struct {
 
 // NewServer returns a server of the service that desc describes, with impl's methods.
 func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error) {
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.AddService(impl, desc); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newServer(o ServerOptions) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("rpc: %w", err)
 	}
@@ -129,9 +140,6 @@ func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error
 		if err := s.add(peerService{o.PeerKey}, pb.DRPCPeerDescription{}, forAnyone); err != nil {
 			return nil, err
 		}
-	}
-	if err := s.AddService(impl, desc); err != nil {
-		return nil, err
 	}
 	return s, nil
 }

@@ -20,6 +20,18 @@ const (
 	forAnyone                 // by which a connection proves it
 )
 
+// NewPeerServer returns a server whose first service is for peers, see AddPeerService.
+func NewPeerServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error) {
+	s, err := newServer(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.AddPeerService(impl, desc); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // AddService adds a service for users to the one that the server was made with. It comes
 // before Serve.
 func (s *Server) AddService(impl any, desc drpc.Description) error {

@@ -19,9 +19,9 @@ const (
 	keyName  = "cluster.key" // in the data folder
 )
 
-// clusterKey reads the cluster key from file, or from the data folder, where it makes
+// ClusterKey reads the cluster key from file, or if that is "" from the data folder, where it makes
 // one at the first start.
-func clusterKey(dir, file string, log *slog.Logger) ([]byte, error) {
+func ClusterKey(dir, file string, log *slog.Logger) ([]byte, error) {
 	if file != "" {
 		key, err := readKey(file, log)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,8 @@ import (
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/locations/topology"
 	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -17,13 +19,16 @@ import (
 // handlers are the calls of the namespace service. They keep no state of their own.
 type handlers struct {
 	pb.DRPCNamespaceUnimplementedServer // the calls that are not here yet
-	tree       *namespace.Tree
-	lister     *listing.Lister
-	rpc        *rpc.Server
-	compressor *rpc.Compressor
-	log        *slog.Logger
-	version    string
-	started    time.Time
+	tree                                *namespace.Tree
+	lister                              *listing.Lister
+	cache                               *locations.Cache
+	topology                            *topology.Map
+	locations                           service // what else is asked of the location service
+	rpc                                 *rpc.Server
+	compressor                          *rpc.Compressor
+	log                                 *slog.Logger
+	version                             string
+	started                             time.Time
 }
 
 var _ pb.DRPCNamespaceServer = (*handlers)(nil)
@@ -65,6 +70,9 @@ func (h *handlers) Lstat(ctx context.Context, r *pb.PathRequest) (*pb.EntryReply
 }
 
 func (h *handlers) entry(ctx context.Context, r *pb.PathRequest, follow bool) (reply *pb.EntryReply, err error) {
+	if r.GetLocated() {
+		return h.statLocated(ctx, r, follow)
+	}
 	err = h.read(ctx, r.GetPath(), follow, r.GetBlocks(), func(res *namespace.Resolved, row *muster.Row, txid uint64) error {
 		_, name := muster.SplitPath(res.Path())
 		reply = rpc.RowToPB(row, name, txid)

@@ -982,7 +982,8 @@ type TopologyReply struct {
 	Unchanged     bool                   `protobuf:"varint,3,opt,name=unchanged,proto3" json:"unchanged,omitempty"` // the rest is empty
 	Levels        []*Level               `protobuf:"bytes,4,rep,name=levels,proto3" json:"levels,omitempty"`        // of the schema, from the root to the leaf
 	Nodes         []*Node                `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Rules         []*RackRule            `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"` // host or CIDR -> location
+	Rules         []*RackRule            `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"`     // host or CIDR -> location
+	Warning       string                 `protobuf:"bytes,7,opt,name=warning,proto3" json:"warning,omitempty"` // why the newest rack file is not in use; empty: it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1057,6 +1058,13 @@ func (x *TopologyReply) GetRules() []*RackRule {
 		return x.Rules
 	}
 	return nil
+}
+
+func (x *TopologyReply) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
 }
 
 type Level struct {
@@ -1346,6 +1354,7 @@ type Datanode struct {
 	Health         uint32                 `protobuf:"varint,3,opt,name=health,proto3" json:"health,omitempty"` // 0 healthy, or stale or dead as node states
 	Containers     uint64                 `protobuf:"varint,4,opt,name=containers,proto3" json:"containers,omitempty"`
 	HeartbeatAgeMs int64                  `protobuf:"varint,5,opt,name=heartbeat_age_ms,json=heartbeatAgeMs,proto3" json:"heartbeat_age_ms,omitempty"` // -1: none since the service started
+	Reported       bool                   `protobuf:"varint,6,opt,name=reported,proto3" json:"reported,omitempty"`                                     // all its containers, since the service started
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1413,6 +1422,13 @@ func (x *Datanode) GetHeartbeatAgeMs() int64 {
 		return x.HeartbeatAgeMs
 	}
 	return 0
+}
+
+func (x *Datanode) GetReported() bool {
+	if x != nil {
+		return x.Reported
+	}
+	return false
 }
 
 type ContainerRequest struct {
@@ -2083,14 +2099,15 @@ const file_locations_proto_rawDesc = "" +
 	"\x0fTopologyRequest\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x04R\x04boot\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x17\n" +
-	"\await_ms\x18\x03 \x01(\x03R\x06waitMs\"\xd7\x01\n" +
+	"\await_ms\x18\x03 \x01(\x03R\x06waitMs\"\xf1\x01\n" +
 	"\rTopologyReply\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x04R\x04boot\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1c\n" +
 	"\tunchanged\x18\x03 \x01(\bR\tunchanged\x12(\n" +
 	"\x06levels\x18\x04 \x03(\v2\x10.muster.v1.LevelR\x06levels\x12%\n" +
 	"\x05nodes\x18\x05 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\x12)\n" +
-	"\x05rules\x18\x06 \x03(\v2\x13.muster.v1.RackRuleR\x05rules\"j\n" +
+	"\x05rules\x18\x06 \x03(\v2\x13.muster.v1.RackRuleR\x05rules\x12\x18\n" +
+	"\awarning\x18\a \x01(\tR\awarning\"j\n" +
 	"\x05Level\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cost\x18\x02 \x01(\rR\x04cost\x12\x16\n" +
@@ -2104,7 +2121,7 @@ const file_locations_proto_rawDesc = "" +
 	"\x13CloseContainerReply\"\x12\n" +
 	"\x10DatanodesRequest\"C\n" +
 	"\x0eDatanodesReply\x121\n" +
-	"\tdatanodes\x18\x01 \x03(\v2\x13.muster.v1.DatanodeR\tdatanodes\"\xa9\x01\n" +
+	"\tdatanodes\x18\x01 \x03(\v2\x13.muster.v1.DatanodeR\tdatanodes\"\xc5\x01\n" +
 	"\bDatanode\x12#\n" +
 	"\x04node\x18\x01 \x01(\v2\x0f.muster.v1.NodeR\x04node\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x16\n" +
@@ -2112,7 +2129,8 @@ const file_locations_proto_rawDesc = "" +
 	"\n" +
 	"containers\x18\x04 \x01(\x04R\n" +
 	"containers\x12(\n" +
-	"\x10heartbeat_age_ms\x18\x05 \x01(\x03R\x0eheartbeatAgeMs\"0\n" +
+	"\x10heartbeat_age_ms\x18\x05 \x01(\x03R\x0eheartbeatAgeMs\x12\x1a\n" +
+	"\breported\x18\x06 \x01(\bR\breported\"0\n" +
 	"\x10ContainerRequest\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\"\xe1\x01\n" +
 	"\x0eContainerReply\x122\n" +
