@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/muster-fs/muster"
@@ -13,9 +14,9 @@ import (
 )
 
 // Status says how the server is.
-func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, error) {
+func (h *handlers) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusReply, error) {
 	tree, calls, process := h.tree.Stats(), h.rpc.Stats(), processNow()
-	return &pb.StatusReply{
+	reply := &pb.StatusReply{
 		Version: h.version, Started: h.started.UnixMilli(),
 		Txid: tree.Txid, Inodes: tree.Inodes, Reclaiming: tree.Reclaiming, Requests: tree.Requests, StoreBytes: tree.StoreBytes,
 		Counters: []*pb.Counter{
@@ -50,7 +51,10 @@ func (h *handlers) Status(context.Context, *pb.StatusRequest) (*pb.StatusReply, 
 			counter("store_syncs", tree.Syncs),
 			counter("views", tree.Views),
 		},
-	}, nil
+	}
+	reply.Counters = append(reply.Counters, h.locationCounters(ctx)...)
+	slices.SortFunc(reply.Counters, func(a, b *pb.Counter) int { return strings.Compare(a.Name, b.Name) })
+	return reply, nil
 }
 
 func counter[T int | int64 | uint64 | float64](name string, value T) *pb.Counter {

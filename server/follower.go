@@ -93,7 +93,7 @@ func (f *follower) step(ctx context.Context, wait time.Duration) error {
 	f.boot, f.version = reply.GetBoot(), reply.GetVersion()
 	f.log.Debug("a new topology", "version", f.version, "nodes", len(nodes))
 	for _, skipped := range tree.Skipped() {
-		f.log.Warn("a datanode has no place in the topology; it counts as far from everything", "error", skipped)
+		f.log.Warn("a datanode has no place in the topology; it counts as far from everything", "node", skipped.Node.ID, "error", skipped.Err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (l *life) locate(o Options) (*locating, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts.registry, parts.own = r, &locationCalls{registry: r, serving: l.serving, log: l.log}
+		parts.registry, parts.own = r, &locationCalls{registry: r, serving: l.serving}
 		parts.service, source = parts.own, r
 	} else {
 		remote := newRemote(o.Locations.Server, o.RPC.PeerKey)

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"net"
 	"time"
@@ -29,7 +28,7 @@ type service interface {
 type locationCalls struct {
 	registry *registry.Registry
 	serving  context.Context // ends when calls are to finish
-	log      *slog.Logger
+	rpc      *rpc.Server     // of a process of their own, else nil
 }
 
 var (
@@ -231,14 +230,13 @@ func (c *locationCalls) SetNodeState(ctx context.Context, r *pb.SetNodeStateRequ
 	if err != nil {
 		return nil, err
 	}
-	c.log.Info("an operator has set the state of a datanode", "node", d.Node.ID, "state", d.Wanted.String())
 	return &pb.SetNodeStateReply{Datanode: datanodeToPB(&d)}, nil
 }
 
 // LocationsStatus counts.
 func (c *locationCalls) LocationsStatus(context.Context, *pb.LocationsStatusRequest) (*pb.LocationsStatusReply, error) {
 	s := c.registry.Stats()
-	return &pb.LocationsStatusReply{Counters: []*pb.Gauge{
+	reply := &pb.LocationsStatusReply{Counters: []*pb.Gauge{
 		gauge("blocks_allocated", s.Allocated),
 		gauge("containers", s.Containers),
 		gauge("containers_open", s.Open),
@@ -250,10 +248,22 @@ func (c *locationCalls) LocationsStatus(context.Context, *pb.LocationsStatusRequ
 		gauge("reports", s.Reports),
 		gauge("reports_in", truth(s.Settled)),
 		gauge("topology_version", s.Version),
-	}}, nil
+	}}
+	if c.rpc != nil {
+		calls, process := c.rpc.Stats(), processNow()
+		reply.Counters = append(reply.Counters,
+			gauge("calls", calls.Calls),
+			gauge("calls_failed", calls.Failed),
+			gauge("connections", calls.Connections),
+			gauge("cpu_seconds", process.cpuSeconds),
+			gauge("heap_bytes", process.heapBytes),
+			gauge("resident_bytes", process.residentBytes),
+		)
+	}
+	return reply, nil
 }
 
-func gauge[T int | uint64](name string, value T) *pb.Gauge {
+func gauge[T int | int64 | uint64 | float64](name string, value T) *pb.Gauge {
 	return &pb.Gauge{Name: name, Value: float64(value)}
 }
 

@@ -71,10 +71,11 @@ func (s *LocationServer) open(ctx context.Context, o LocationsOptions) error {
 	if s.registry, err = s.openRegistry(o.Dir, o.Registry); err != nil {
 		return err
 	}
-	calls := &locationCalls{registry: s.registry, serving: s.serving, log: s.log}
+	calls := &locationCalls{registry: s.registry, serving: s.serving}
 	if s.rpc, err = rpc.NewPeerServer(calls, pb.DRPCLocationsDescription{}, o.RPC); err != nil {
 		return err
 	}
+	calls.rpc = s.rpc
 	return s.listen(ctx, o.Listen)
 }
 
