@@ -7,32 +7,6 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// cluster returns nodes in so many racks, dealt out in turn, with hosts dn-0, dn-1 and so on.
-func cluster(nodes, racks int) []muster.Node {
-	all := make([]muster.Node, nodes)
-	for i := range all {
-		all[i] = muster.Node{
-			Number: muster.NodeNumber(i), ID: fmt.Sprintf("id-%d", i), Host: fmt.Sprintf("dn-%d", i),
-			Address: fmt.Sprintf("10.0.%d.%d", i/256, i%256), Rack: fmt.Sprintf("/r%d", i%racks+1),
-		}
-	}
-	return all
-}
-
-// mustNew builds a tree of valid nodes.
-func mustNew(t testing.TB, s Schema, nodes []muster.Node, rules ...Rule) *Tree {
-	t.Helper()
-	m, err := NewMapping(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := New(s, nodes, m)
-	if err != nil || len(tree.Skipped()) > 0 {
-		t.Fatal(err, tree.Skipped())
-	}
-	return tree
-}
-
 func BenchmarkSort(b *testing.B) {
 	tree := mustNew(b, Schema{}, cluster(32, 4), Rule{"10.9.1.0/24", "/r1"})
 	var m Map

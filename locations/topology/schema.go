@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -49,7 +48,7 @@ func (s Schema) Validate() error {
 			err = fmt.Errorf("level %d has the same name", before+1)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: level %d (%q) of the topology: %w", muster.ErrInvalid, i+1, l.Name, err)
+			return fmt.Errorf("%w: level %d (%.64q) of the topology: %w", muster.ErrInvalid, i+1, l.Name, err)
 		}
 		positions[l.Name] = i
 		way += 2 * int64(l.Cost)
@@ -58,7 +57,7 @@ func (s Schema) Validate() error {
 		return fmt.Errorf("%w: the costs of the topology's levels add up to %d, at most %d", muster.ErrInvalid, way/2, (math.MaxInt32-1)/2)
 	}
 	if _, err := muster.CleanRack(s.DefaultLocation()); err != nil {
-		return fmt.Errorf("the default location: %w", err)
+		return fmt.Errorf("the default location of the topology: %w", err)
 	}
 	return nil
 }
@@ -72,18 +71,21 @@ func (l Level) validate(inner bool) error {
 	case !inner && (l.Prefix != "" || l.Default != ""):
 		return fmt.Errorf("prefix %q and default %q are for the levels between the root and the nodes", l.Prefix, l.Default)
 	case l.Prefix != "" && !isComponent(l.Prefix):
-		return fmt.Errorf("prefix %q: %w", l.Prefix, errComponent)
+		return fmt.Errorf("prefix %.64q: %w", l.Prefix, errComponent)
 	case l.Default != "" && !isComponent(l.Default):
-		return fmt.Errorf("default %q: %w", l.Default, errComponent)
+		return fmt.Errorf("default %.64q: %w", l.Default, errComponent)
 	}
 	return nil
 }
 
-var errComponent = errors.New("it must be able to stand between the slashes of a network location")
+// maxComponent is how many bytes a name of a schema has at most.
+const maxComponent = 255
+
+var errComponent = fmt.Errorf("it must be able to stand between the slashes of a network location, and have at most %d bytes", maxComponent)
 
 func isComponent(s string) bool {
 	clean, err := muster.CleanRack("/" + s)
-	return err == nil && s != "" && clean == "/"+s && !strings.Contains(s, "/")
+	return err == nil && s != "" && len(s) <= maxComponent && clean == "/"+s && !strings.Contains(s, "/")
 }
 
 // Depth returns the number of levels.

@@ -1,0 +1,81 @@
+package locations
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fs/muster"
+)
+
+// entry is a placement in the cache. Only next, slot and used change once it is shared.
+type entry struct {
+	placement muster.Placement
+	sequence  uint64                // of its load
+	written   time.Duration         // Cache.now when it was kept
+	next      atomic.Pointer[entry] // in its chain; changed under Cache.mu
+	slot      uint32                // in the clock; under Cache.mu
+	used      atomic.Uint32         // readings that the clock has not yet seen
+}
+
+// mostUsed is where an entry stops to count, so that what is read all the time is not
+// written all the time.
+const mostUsed = 3
+
+// touch notes a reading. Two at once may count as one.
+func (e *entry) touch() {
+	if n := e.used.Load(); n < mostUsed {
+		e.used.Store(n + 1)
+	}
+}
+
+// index finds entries by container. Readers take no lock; changes are under Cache.mu.
+type index struct {
+	chains []atomic.Pointer[entry] // first of each chain; a power of two
+	shift  uint
+}
+
+// newIndex makes an index with a chain or more for each of size entries.
+func newIndex(size int) index {
+	log := bits.Len(uint(size - 1))
+	return index{chains: make([]atomic.Pointer[entry], 1<<log), shift: 64 - uint(log)}
+}
+
+// chain spreads ids that follow each other over all chains. Go shifts by 64 to zero.
+func (x *index) chain(id uint64) *atomic.Pointer[entry] {
+	return &x.chains[id*0x9e3779b97f4a7c15>>x.shift]
+}
+
+// find returns the entry of a container, nil if there is none.
+func (x *index) find(id uint64) *entry {
+	e := x.chain(id).Load()
+	for e != nil && e.placement.Container != id {
+		e = e.next.Load()
+	}
+	return e
+}
+
+// insert adds the entry of a container that has none.
+func (x *index) insert(e *entry) {
+	first := x.chain(e.placement.Container)
+	e.next.Store(first.Load())
+	first.Store(e)
+}
+
+// replace puts e in the place of old, of the same container.
+func (x *index) replace(old, e *entry) {
+	e.next.Store(old.next.Load())
+	x.link(old).Store(e)
+}
+
+// remove takes e out. Its own link stays, for readers that stand on it.
+func (x *index) remove(e *entry) { x.link(e).Store(e.next.Load()) }
+
+// link returns what points to e, which is in the index.
+func (x *index) link(e *entry) *atomic.Pointer[entry] {
+	p := x.chain(e.placement.Container)
+	for p.Load() != e {
+		p = &p.Load().next
+	}
+	return p
+}
