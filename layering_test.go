@@ -26,11 +26,12 @@ var mayImport = map[string][]string{
 	"locations/topology": {},
 	"locations/registry": {"locations", "locations/topology", "store"},
 	"locations":          {"locations/topology"},
+	"locations/member":   {"rpc", "rpc/pb"},
 	"listing":            {"namespace", "locations", "locations/topology", "listing/rows"},
 	"server":             {"listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
 	"client":             {"rpc", "rpc/pb", "listing/rows"},
 	"configs":            {},
-	"bench":              {"client", "server", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
+	"bench":              {"client", "server", "listing", "listing/rows", "locations", "locations/member", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
 	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations/topology", "namespace", "rpc"},
 }
 
@@ -56,6 +57,7 @@ var mustNotLink = map[string][]string{
 	"namespace/images":   {"github.com/cockroachdb/pebble"},
 	"locations":          {"storj.io/drpc", "github.com/apache/arrow", "github.com/cockroachdb/pebble", module + "/rpc", module + "/namespace"},
 	"locations/registry": {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/namespace"},
+	"locations/member":   {"github.com/apache/arrow", "github.com/cockroachdb/pebble"},
 	"locations/topology": {"storj.io/drpc", "github.com/cockroachdb/pebble"},
 	"listing/rows":       {"storj.io/drpc", "github.com/cockroachdb/pebble"},
 	"listing":            {"storj.io/drpc"},
