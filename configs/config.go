@@ -20,6 +20,7 @@ type Config struct {
 	Server    Server    `yaml:"server"`
 	Namespace Namespace `yaml:"namespace"`
 	Listing   Listing   `yaml:"listing"`
+	Locations Locations `yaml:"locations"`
 	Cluster   Cluster   `yaml:"cluster"`
 	Log       Log       `yaml:"log"`
 	Client    Client    `yaml:"client"`
@@ -50,6 +51,25 @@ type Listing struct {
 	MaxLimit    int      `yaml:"max_limit"`    // entries of a page whatever the caller says
 	PageSize    Size     `yaml:"page_size"`    // bytes of a page's rows
 	SnapshotAge Duration `yaml:"snapshot_age"` // after which a stream over one snapshot fails
+}
+
+// Locations is where blocks are found: how the location service works, and how a namespace
+// server asks for it.
+type Locations struct {
+	Server    string   `yaml:"server"`     // host:port that a namespace server asks; empty: a service of its own
+	CacheSize int      `yaml:"cache_size"` // containers that a namespace server remembers
+	CacheTTL  Duration `yaml:"cache_ttl"`  // for how long
+
+	Listen          string   `yaml:"listen"` // of a service in a process of its own; host:port; port 0: any that is free
+	Data            string   `yaml:"data"`   // folder of its store
+	Heartbeat       Duration `yaml:"heartbeat"`
+	StaleAfter      Duration `yaml:"stale_after"` // without a heartbeat
+	DeadAfter       Duration `yaml:"dead_after"`
+	ReportGrace     Duration `yaml:"report_grace"` // after the start, for datanodes to report
+	RackFile        string   `yaml:"rack_file"`    // empty: none
+	Levels          []Level  `yaml:"levels"`       // of the topology, from the root to the nodes; empty: root, rack and node
+	ContainerBlocks int      `yaml:"container_blocks"`
+	OpenContainers  int      `yaml:"open_containers"` // of one replication, at a time
 }
 
 // Cluster is what the servers of one cluster share.
@@ -94,6 +114,19 @@ func Default() Config {
 			MaxLimit:    10_000,
 			PageSize:    512 << 10,
 			SnapshotAge: Duration(5 * time.Minute),
+		},
+		Locations: Locations{
+			CacheSize:       100_000,
+			CacheTTL:        Duration(6 * time.Hour),
+			Listen:          "127.0.0.1:9401",
+			Data:            "muster-locations",
+			Heartbeat:       Duration(3 * time.Second),
+			StaleAfter:      Duration(30 * time.Second),
+			DeadAfter:       Duration(10 * time.Minute),
+			ReportGrace:     Duration(time.Minute),
+			Levels:          []Level{},
+			ContainerBlocks: 1000,
+			OpenContainers:  8,
 		},
 		Log: Log{Level: slog.LevelInfo, Format: "text"},
 		Client: Client{

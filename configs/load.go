@@ -17,6 +17,9 @@ import (
 type Sources struct {
 	File  string         // YAML, TOML or JSON by its ending; empty: the one that MUSTER_CONFIG names, or none
 	Flags *pflag.FlagSet // read are: data, listen, log-level, log-format, server, user and groups, as far as they are there; nil: none
+	// Role is the section whose listen and data the flags of these names set; empty: those of
+	// the namespace server, server.listen and data.
+	Role string
 }
 
 // Load reads the configuration: flags, environment (MUSTER_SERVER_LISTEN for
@@ -27,7 +30,7 @@ func Load(s Sources) (Config, error) {
 	if err := checkEnvironment(); err != nil {
 		return Config{}, err
 	}
-	if err := bind(v, s.Flags); err != nil {
+	if err := bind(v, s); err != nil {
 		return Config{}, err
 	}
 	if err := readFile(v, s.File); err != nil {
@@ -41,18 +44,21 @@ func Load(s Sources) (Config, error) {
 }
 
 // bind makes the defaults, the environment and the flags known to v.
-func bind(v *viper.Viper, flags *pflag.FlagSet) error {
+func bind(v *viper.Viper, s Sources) error {
 	setDefaults(v, reflect.ValueOf(Default()), "")
 	for _, key := range keys() {
 		if err := v.BindEnv(append([]string{key}, envNames(key)...)...); err != nil {
 			return err
 		}
 	}
-	if flags == nil {
+	if s.Flags == nil {
 		return nil
 	}
 	for name, key := range flagKeys {
-		if flag := flags.Lookup(name); flag != nil {
+		if s.Role != "" && (name == "listen" || name == "data") {
+			key = s.Role + "." + name
+		}
+		if flag := s.Flags.Lookup(name); flag != nil {
 			if err := v.BindPFlag(key, flag); err != nil {
 				return err
 			}

@@ -75,6 +75,12 @@ func everyKeyChanged() configs.Config {
 		Listing: configs.Listing{
 			MaxPaths: 10, Limit: 11, MaxLimit: 12, PageSize: 64 << 10, SnapshotAge: configs.Duration(1500 * time.Millisecond),
 		},
+		Locations: configs.Locations{
+			Server: "locations.example:9", CacheSize: 13, CacheTTL: configs.Duration(14 * time.Minute), Listen: "[::]:0", Data: "/srv/locations",
+			Heartbeat: configs.Duration(15 * time.Millisecond), StaleAfter: configs.Duration(16 * time.Millisecond), DeadAfter: configs.Duration(17 * time.Millisecond),
+			ReportGrace: configs.Duration(18 * time.Second), RackFile: "racks", ContainerBlocks: 19, OpenContainers: 20,
+			Levels: []configs.Level{{Name: "root", Cost: 1}, {Name: "dc", Cost: 5, Prefix: "dc", Default: "dc-0"}, {Name: "rack", Cost: 2, Default: "r"}, {Name: "node"}},
+		},
 		Cluster: configs.Cluster{KeyFile: "key"},
 		Log:     configs.Log{Level: -4, Format: "json"},
 		Client: configs.Client{
@@ -101,6 +107,9 @@ func TestEveryKeyCanBeSetInTheEnvironment(t *testing.T) {
 		"DATA": "/srv/muster: 1", "SERVER_LISTEN": "[::1]:0", "SERVER_MAX_CONNECTIONS": "7", "SERVER_MAX_CALLS": "8", "SERVER_STOP_TIMEOUT": "59m",
 		"NAMESPACE_IMAGE_SIZE": "5MiB", "NAMESPACE_CACHE_SIZE": "1073741825", "NAMESPACE_MEMTABLE_SIZE": "3MiB", "NAMESPACE_SUPERUSER": "hdfs", "NAMESPACE_REQUEST_AGE": "11m",
 		"NAMESPACE_REQUEST_MAX": "5000", "LISTING_MAX_PATHS": "10", "LISTING_LIMIT": "11", "LISTING_MAX_LIMIT": "12", "LISTING_PAGE_SIZE": "64KiB",
+		"LOCATIONS_SERVER": "locations.example:9", "LOCATIONS_CACHE_SIZE": "13", "LOCATIONS_CACHE_TTL": "14m", "LOCATIONS_LISTEN": "[::]:0", "LOCATIONS_DATA": "/srv/locations",
+		"LOCATIONS_HEARTBEAT": "15ms", "LOCATIONS_STALE_AFTER": "16ms", "LOCATIONS_DEAD_AFTER": "17ms", "LOCATIONS_REPORT_GRACE": "18s", "LOCATIONS_RACK_FILE": "racks",
+		"LOCATIONS_CONTAINER_BLOCKS": "19", "LOCATIONS_OPEN_CONTAINERS": "20", "LOCATIONS_LEVELS": "root:1, dc:5:dc:dc-0, rack:2::r, node:0",
 		"LISTING_SNAPSHOT_AGE": "1.5s", "CLUSTER_KEY_FILE": "key", "LOG_LEVEL": "debug", "LOG_FORMAT": "json", "CLIENT_SERVER": "muster.example:1",
 		"CLIENT_USER": "0123", "CLIENT_GROUPS": "a b, 007,null", "CLIENT_CONNECTIONS": "2", "CLIENT_UMASK": "007",
 	} {
@@ -130,6 +139,20 @@ func TestFlagsGoBeforeEnvironmentBeforeFileBeforeDefaults(t *testing.T) {
 	c := mustLoad(t, configs.Sources{Flags: flags})
 	if c.Client.Server != "flag:1" || c.Server.Listen != "env:2" || c.Client.User != "env" || c.Data != "file" ||
 		!reflect.DeepEqual(c.Client.Groups, []string{"g1", "g2"}) || c.Listing != configs.Default().Listing {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestARoleHasItsOwnListenAndData(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.String("listen", "", "")
+	flags.String("data", "", "")
+	if err := flags.Parse([]string{"--listen", "flag:1", "--data", "flag"}); err != nil {
+		t.Fatal(err)
+	}
+	want := configs.Default()
+	want.Locations.Listen, want.Locations.Data = "flag:1", "flag"
+	if c := mustLoad(t, configs.Sources{Flags: flags, Role: "locations"}); !reflect.DeepEqual(c, want) {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -187,6 +210,14 @@ func TestBadFilesAreRefusedNamingKeyAndRemedy(t *testing.T) {
 		"no port":              {"server: {listen: localhost}", `server.listen: "localhost" is no address; write it as HOST:PORT`},
 		"port too large":       {"server: {listen: 'a:70000'}", `server.listen: port "70000" of "a:70000" must be a number from 0 to 65535`},
 		"client of port 0":     {"client: {server: 'a:0'}", `client.server: port "0" of "a:0" must be a number from 1`},
+		"stale at once":        {"locations: {heartbeat: 30s}", "locations.stale_after: 30s must be more than the 30s of locations.heartbeat"},
+		"dead before stale":    {"locations: {dead_after: 20s}", "locations.dead_after: 20s must be more than the 30s of locations.stale_after"},
+		"never dead":           {"locations: {dead_after: 1000h}", "locations.dead_after: 1000h is out of range"},
+		"location service":     {"locations: {server: here}", `locations.server: "here" is no address`},
+		"no cache":             {"locations: {cache_size: 0}", "locations.cache_size: 0 is out of range; it must be 1 to 100000000"},
+		"a level alone":        {"locations: {levels: ['root:1']}", "locations.levels: 1 levels; name 2 to 16"},
+		"level without a cost": {"locations: {levels: ['root:1', 'rack']}", `locations.levels[1]: "rack" is no level; write it as NAME:COST, such as rack:1`},
+		"level of a bad cost":  {"locations: {levels: ['root:1', 'rack:-1']}", `locations.levels[1]: level rack: cost "-1" must be a number from 0`},
 		"groups without user":  {"client: {groups: [a]}", "client.groups: [a] needs client.user"},
 		"not YAML":             {"data: [", "configuration file"},
 		"the same key twice":   {"data: a\ndata: b", "configuration file"},

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -26,18 +27,36 @@ func (c Config) Validate() error {
 		within("listing.limit", c.Listing.Limit, 1, c.Listing.MaxLimit),
 		within("listing.page_size", c.Listing.PageSize, 1<<10, 512<<10),
 		within("listing.snapshot_age", c.Listing.SnapshotAge, Duration(time.Second), Duration(time.Hour)),
+		c.Locations.validate(),
 		oneOf("log.format", c.Log.Format, "text", "json"),
 		address("client.server", c.Client.Server, 1),
 		within("client.connections", c.Client.Connections, 1, 10_000),
 		within("client.umask", c.Client.Umask, 0, 0o777),
 		c.Client.validateGroups(),
 	}
-	for _, err := range checks {
-		if err != nil {
-			return err
-		}
+	return cmp.Or(checks...)
+}
+
+func (l Locations) validate() error {
+	checks := []error{
+		within("locations.cache_size", l.CacheSize, 1, 100_000_000),
+		within("locations.cache_ttl", l.CacheTTL, Duration(time.Second), Duration(30*24*time.Hour)),
+		address("locations.listen", l.Listen, 0),
+		notEmpty("locations.data", l.Data),
+		within("locations.heartbeat", l.Heartbeat, Duration(10*time.Millisecond), Duration(time.Minute)),
+		longer("locations.stale_after", l.StaleAfter, "locations.heartbeat", l.Heartbeat),
+		longer("locations.dead_after", l.DeadAfter, "locations.stale_after", l.StaleAfter),
+		within("locations.report_grace", l.ReportGrace, Duration(time.Millisecond), Duration(time.Hour)),
+		within("locations.container_blocks", l.ContainerBlocks, 1, 1_000_000_000),
+		within("locations.open_containers", l.OpenContainers, 1, 1000),
 	}
-	return nil
+	if l.Server != "" {
+		checks = append(checks, address("locations.server", l.Server, 1))
+	}
+	if n := len(l.Levels); n == 1 || n > 16 {
+		checks = append(checks, fmt.Errorf("locations.levels: %d levels; name 2 to 16, from the root to the nodes, or none", n))
+	}
+	return cmp.Or(checks...)
 }
 
 func (c Client) validateGroups() error {
@@ -60,6 +79,14 @@ func within[T int | Size | Duration | Mode](key string, value, low, high T) erro
 		return fmt.Errorf("%s: %v is out of range; it must be %v to %v", key, value, low, high)
 	}
 	return nil
+}
+
+// longer refuses a time that is not longer than that of another key, or more than a month.
+func longer(key string, value Duration, than string, other Duration) error {
+	if value <= other {
+		return fmt.Errorf("%s: %v must be more than the %v of %s", key, value, other, than)
+	}
+	return within(key, value, 0, Duration(31*24*time.Hour))
 }
 
 func oneOf(key, value string, allowed ...string) error {
