@@ -163,15 +163,7 @@ func ParseMapping(r io.Reader) ([]Rule, error) {
 	for lines.Scan() {
 		number++
 		text, _, _ := strings.Cut(lines.Text(), "#")
-		fields := strings.Fields(text)
-		if len(fields) == 0 {
-			continue
-		}
-		err := fmt.Errorf("%w: %d words; write a network, address or host name and a network location", muster.ErrInvalid, len(fields))
-		if len(fields) == 2 {
-			err = m.add(Rule{fields[0], fields[1]})
-		}
-		if err != nil {
+		if err := m.addLine(strings.Fields(text)); err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 	}
@@ -179,4 +171,15 @@ func ParseMapping(r io.Reader) ([]Rule, error) {
 		return nil, fmt.Errorf("line %d: %w", number+1, err)
 	}
 	return m.rules, nil
+}
+
+// addLine adds the rule of a line, if it is not empty.
+func (m *Mapping) addLine(fields []string) error {
+	switch len(fields) {
+	case 0:
+		return nil
+	case 2:
+		return m.add(Rule{fields[0], fields[1]})
+	}
+	return fmt.Errorf("%w: %d words; write a network, address or host name, and a network location", muster.ErrInvalid, len(fields))
 }
