@@ -19,9 +19,10 @@ type Options struct {
 	Schema topology.Schema
 	// MappingFile has rules by which nodes and clients get their racks, see
 	// topology.ParseMapping; "" is none. It is read when the registry opens, where a bad one is
-	// an error, and again when it has changed, where a bad one changes nothing and is logged.
+	// an error, and again and again: what it says then holds, but for a bad one, which changes
+	// nothing, and is logged.
 	MappingFile string
-	// MappingCheck is how often the registry looks whether the file has changed; 0 is 5 s.
+	// MappingCheck is how often the file is read; 0 is 5 s.
 	MappingCheck time.Duration
 	// Heartbeat is how often datanodes are told to send heartbeats; 0 is 3 s.
 	Heartbeat time.Duration
@@ -36,7 +37,7 @@ type Options struct {
 	ContainerBlocks int
 	// OpenContainers is how many containers of one replication take blocks at a time; 0 is 8.
 	OpenContainers int
-	// MemTableBytes is the size of the store's table in memory; 0 is 4 MiB.
+	// MemTableBytes is the size of the store's table of new entries in memory; 0 is 4 MiB.
 	MemTableBytes int64
 	// Logger gets what the registry has to say; nil discards it.
 	Logger *slog.Logger
@@ -77,6 +78,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("%w: %d blocks a container; from 1 to %d", muster.ErrInvalid, o.ContainerBlocks, maxContainerBlocks)
 	case o.OpenContainers < 1 || o.OpenContainers > maxOpenContainers:
 		return fmt.Errorf("%w: %d open containers; from 1 to %d", muster.ErrInvalid, o.OpenContainers, maxOpenContainers)
+	case o.MemTableBytes < minMemTableBytes || o.MemTableBytes > maxMemTableBytes:
+		return fmt.Errorf("%w: memtable of %d bytes; from %d to %d", muster.ErrInvalid, o.MemTableBytes, minMemTableBytes, maxMemTableBytes)
 	}
 	return o.Schema.Validate()
 }
@@ -85,6 +88,8 @@ func (o Options) Validate() error {
 const (
 	maxContainerBlocks = 1 << 30
 	maxOpenContainers  = 1000
+	minMemTableBytes   = 64 << 10
+	maxMemTableBytes   = 2 << 30
 )
 
 func (o Options) filled() Options {

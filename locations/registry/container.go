@@ -1,0 +1,119 @@
+package registry
+
+import (
+	"slices"
+
+	"github.com/muster-fs/muster"
+)
+
+// container is a container. The registry's mu guards it but for what never changes: id,
+// replication and members.
+type container struct {
+	id uint64
+	containerRecord
+	next     uint64    // local id to be given next, at most reserved
+	since    uint32    // the full report that began last before it was made or closed; 0: none since the start
+	replicas []replica // as reported, also those that do not count any more
+}
+
+// replica is what a datanode said of a container.
+type replica struct {
+	node   muster.NodeNumber
+	seen   uint32 // the full report that named it, or was the newest when another one did
+	index  uint8  // erasure-coded: from 1
+	closed bool
+	gone   bool // it said so
+}
+
+// counts says whether a replica is there: its datanode's newest full report does not say otherwise.
+func (p *replica) counts(n *node) bool { return !p.gone && p.seen >= n.seen }
+
+// of returns what a datanode said, nil if it has said nothing.
+func (c *container) of(n muster.NodeNumber) *replica {
+	for i := range c.replicas {
+		if c.replicas[i].node == n {
+			return &c.replicas[i]
+		}
+	}
+	return nil
+}
+
+// presumed says whether a member of which nothing was said counts as having a replica.
+func (c *container) presumed(n *node) bool { return !c.closed || n.seen <= c.since }
+
+// left returns how many reserved local ids are not given yet.
+func (c *container) left() uint64 { return c.reserved - c.next }
+
+// found is a replica that counts.
+type found struct {
+	*node
+	index int // erasure-coded: from 1
+}
+
+// where appends the replicas of a container that count, members first and stale ones last. The
+// caller holds mu.
+func (r *Registry) where(dst []found, c *container) []found {
+	for i, m := range c.members {
+		n, p := r.nodes[m], c.of(m)
+		switch {
+		case p == nil && c.presumed(n):
+			dst = append(dst, found{n, i + 1})
+		case p != nil && p.counts(n):
+			dst = append(dst, found{n, int(p.index)})
+		}
+	}
+	for i := range c.replicas {
+		p := &c.replicas[i]
+		if n := r.nodes[p.node]; p.counts(n) && !slices.Contains(c.members, p.node) {
+			dst = append(dst, found{n, int(p.index)})
+		}
+	}
+	dst = slices.DeleteFunc(dst, func(f found) bool { return f.health == muster.Dead })
+	slices.SortStableFunc(dst, func(a, b found) int { return int(a.health) - int(b.health) })
+	return dst
+}
+
+// place returns where a container is. The caller holds mu.
+func (r *Registry) place(c *container) muster.Placement {
+	var few [16]found
+	all := r.where(few[:0], c)
+	p := muster.Placement{Container: c.id, Replication: c.replication, Closed: c.closed}
+	if _, _, coded := c.replication.Coding(); !coded {
+		p.Nodes = make([]muster.NodeNumber, len(all))
+		for i, f := range all {
+			p.Nodes[i] = f.number
+		}
+		return p
+	}
+	p.Nodes = slices.Repeat([]muster.NodeNumber{muster.NoNode}, c.replication.Nodes())
+	for _, f := range all {
+		if at := &p.Nodes[f.index-1]; *at == muster.NoNode {
+			*at = f.number
+		}
+	}
+	return p
+}
+
+// add makes a container known. The caller holds mu.
+func (r *Registry) add(c *container) {
+	r.containers[c.id] = c
+	if !c.closed {
+		o := r.open[c.replication]
+		if o == nil {
+			o = &openContainers{}
+			r.open[c.replication] = o
+		}
+		o.list = append(o.list, c)
+	}
+}
+
+// end notes that containers are closed. The caller holds mu.
+func (r *Registry) end(containers []*container) {
+	for _, c := range containers {
+		c.closed, c.since = true, r.seq
+	}
+	for _, c := range containers {
+		o := r.open[c.replication]
+		o.list = slices.DeleteFunc(o.list, func(c *container) bool { return c.closed })
+	}
+}
