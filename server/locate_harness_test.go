@@ -155,15 +155,20 @@ func startLocated(t *testing.T) *located {
 // swap makes a topology of nodes the current one.
 func (l *located) swap(nodes []muster.Node) {
 	l.t.Helper()
+	l.topology.Swap(treeOf(l.t, nodes))
+}
+
+func treeOf(t *testing.T, nodes []muster.Node) *topology.Tree {
+	t.Helper()
 	mapping, err := topology.NewMapping([]topology.Rule{{Match: "10.0.0.0/16", Rack: "/r0"}, {Match: "10.1.0.0/16", Rack: "/r1"}})
 	if err != nil {
-		l.t.Fatal(err)
+		t.Fatal(err)
 	}
 	tree, err := topology.New(topology.Schema{}, nodes, mapping)
 	if err != nil {
-		l.t.Fatal(err)
+		t.Fatal(err)
 	}
-	l.topology.Swap(tree)
+	return tree
 }
 
 func (l *located) apply(commands ...muster.Command) {
@@ -174,8 +179,7 @@ func (l *located) apply(commands ...muster.Command) {
 	}
 }
 
-// replicated places containers on one node in each of three racks, and coded ones with
-// rs-3-2 on one in each and two more.
+// replicated places containers on one node in each of three racks.
 func (l *located) replicated(containers ...uint64) {
 	l.change(func() {
 		for _, id := range containers {
@@ -211,7 +215,12 @@ func (l *located) all() map[string]func(ctx context.Context, path string) (*pb.L
 	return map[string]func(ctx context.Context, path string) (*pb.LocatedReply, error){
 		"stat": func(ctx context.Context, path string) (*pb.LocatedReply, error) {
 			e, err := l.client.Stat(ctx, &pb.PathRequest{Path: []byte(path), Located: true, Sorted: true})
-			return &pb.LocatedReply{Entry: e, Located: e.GetLocated()}, err
+			if err != nil {
+				return nil, err
+			}
+			r := &pb.LocatedReply{Entry: e, Located: e.Located}
+			e.Located = nil
+			return r, nil
 		},
 		"locate": func(ctx context.Context, path string) (*pb.LocatedReply, error) {
 			return l.client.Locate(ctx, &pb.LocateRequest{Path: []byte(path)})
@@ -228,7 +237,9 @@ func (l *located) all() map[string]func(ctx context.Context, path string) (*pb.L
 // reading are those of them that need to read the file.
 func (l *located) reading() map[string]func(ctx context.Context, path string) (*pb.LocatedReply, error) {
 	calls := l.all()
-	maps.DeleteFunc(calls, func(name string, _ func(context.Context, string) (*pb.LocatedReply, error)) bool { return name == "stat" })
+	maps.DeleteFunc(calls, func(name string, _ func(context.Context, string) (*pb.LocatedReply, error)) bool {
+		return name == "stat"
+	})
 	return calls
 }
 
