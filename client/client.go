@@ -44,6 +44,11 @@ type Options struct {
 	// request for 10 minutes at least, so more than that is refused.
 	CommandTimeout time.Duration
 
+	// Reader says where those run who will read what is located: a host name, an address,
+	// or a network location such as /rack7. Replicas are ordered by their distance from
+	// there. Empty: where the calls come from.
+	Reader string
+
 	// Umask is taken away from the modes of new entries, as a process's umask is.
 	// 0: 022. NoUmask: nothing.
 	Umask fs.FileMode
@@ -71,7 +76,18 @@ func (o Options) Validate() error {
 	case o.CommandTimeout < 0 || o.CommandTimeout > maxCommandTimeout:
 		return fmt.Errorf("%w: CommandTimeout is %v; use at most %v, or 0 for %v", muster.ErrInvalid, o.CommandTimeout, maxCommandTimeout, defaultCommandTimeout)
 	}
-	return nil
+	return o.checkReader()
+}
+
+func (o Options) checkReader() error {
+	switch {
+	case o.Reader == "":
+		return nil
+	case o.Reader[0] == '/':
+		_, err := muster.CleanRack(o.Reader)
+		return err
+	}
+	return muster.CheckHost(o.Reader)
 }
 
 // withDefaults returns the options with every zero field filled in.
