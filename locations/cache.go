@@ -2,7 +2,6 @@ package locations
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -132,7 +131,7 @@ func (c *Cache) Reload(ctx context.Context, ids []uint64, out []Located) error {
 	out = out[:len(ids)]
 	wants := make([]want, len(ids))
 	for i, id := range ids {
-		wants[i] = want{id: id, after: math.MaxUint64, out: i}
+		wants[i] = want{id: id, after: notSent, out: i}
 	}
 	return c.load(ctx, wants, out)
 }

@@ -19,10 +19,10 @@
 // of the source are compared. All rules follow from them:
 //
 //   - Who asks for a container gives a floor: Get 0, Refresh the number that was seen,
-//     Reload the number of the newest load that has begun. The answer is of a load above
-//     the floor: a cached one, else one in flight, else a new one. A load that is not yet
-//     sent has no number and is above every floor. What a Seen of another boot was told
-//     is older than all that this cache knows: its floor is 0.
+//     Reload one above all numbers. The answer is of a load above the floor: a cached one,
+//     else one in flight, else a new one. A load that is not yet sent has no number and is
+//     above every floor. What was seen of another boot counts as older than all that this
+//     cache knows: its floor is 0.
 //   - While any load of a container is in flight, its flight remembers the highest number
 //     that has been answered. An answer below it changes nothing: it neither replaces nor
 //     brings back what a newer one replaced, dropped or was evicted. Once none is in

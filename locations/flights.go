@@ -3,6 +3,7 @@ package locations
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/muster-fs/muster"
@@ -11,9 +12,12 @@ import (
 // want is a container that a call could not answer without the lock.
 type want struct {
 	id    uint64
-	after uint64 // the floor: sequence numbers above it will do
+	after uint64 // the floor: sequence numbers above it will do; notSent: none
 	out   int    // where the answer goes
 }
+
+// notSent is a floor that only a load without a number is above.
+const notSent = math.MaxUint64
 
 // load is one call to the source. Once done is closed it does not change.
 type load struct {
@@ -84,10 +88,9 @@ func (c *Cache) join(wants []want, out []Located) waiting {
 	defer c.mu.Unlock()
 	var open *load // takes what this call adds
 	for _, q := range wants {
-		after := min(q.after, c.sequence)
 		e := c.index.find(q.id)
 		switch inMemory := e != nil && c.fresh(e, now); {
-		case inMemory && e.sequence > after:
+		case inMemory && e.sequence > q.after:
 			e.touch()
 			out[q.out] = c.located(e)
 			c.count.Hits++
@@ -98,7 +101,7 @@ func (c *Cache) join(wants []want, out []Located) waiting {
 			c.count.Misses++
 		}
 		f := c.flights[q.id]
-		if !f.joinable(after) {
+		if !f.joinable(q.after) {
 			if c.closed {
 				out[q.out] = Located{Err: errClosed}
 				continue

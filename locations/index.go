@@ -8,14 +8,15 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// entry is a placement in the cache. Only next, slot and used change once it is shared.
+// entry is a placement in the cache. Only next, used and slot change once it is shared.
+// What a reader looks at comes first, in one cache line as a rule.
 type entry struct {
-	placement muster.Placement
-	sequence  uint64                // of its load
-	written   time.Duration         // Cache.now when it was kept
 	next      atomic.Pointer[entry] // in its chain; changed under Cache.mu
-	slot      uint32                // in the clock; under Cache.mu
+	written   time.Duration         // Cache.now when it was kept
+	sequence  uint64                // of its load
 	used      atomic.Uint32         // readings that the clock has not yet seen
+	slot      uint32                // in the clock; under Cache.mu
+	placement muster.Placement
 }
 
 // mostUsed is where an entry stops to count, so that what is read all the time is not

@@ -1,0 +1,5 @@
+//go:build !race
+
+package locations_test
+
+const raceEnabled = false
