@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"client":             {"rpc", "rpc/pb", "listing/rows"},
 	"configs":            {},
 	"bench":              {"client", "server", "listing", "listing/rows", "locations", "locations/member", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
-	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations/topology", "namespace", "rpc"},
+	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc"},
 }
 
 // onlyIn names, for each library that must stay behind one part, who may import it.

@@ -29,9 +29,6 @@ func (o Locating) Validate() error {
 	return cmp.Or(o.Registry.Validate(), o.Cache.Validate())
 }
 
-// locationsReady is not yet true: the registry does not open.
-var locationsReady = false
-
 // locating is what a namespace server has to find out where blocks are.
 type locating struct {
 	service  service
@@ -44,9 +41,6 @@ type locating struct {
 // locate makes the parts that find out where blocks are.
 func (l *life) locate(o Options) (*locating, error) {
 	parts := &locating{topology: new(topology.Map)}
-	if !locationsReady {
-		return parts, nil
-	}
 	var source locations.Source
 	if o.Locations.Server == "" {
 		r, err := l.openRegistry(filepath.Join(o.Dir, "locations"), registryOptions(o))

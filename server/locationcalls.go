@@ -164,7 +164,7 @@ func (c *locationCalls) Topology(ctx context.Context, r *pb.TopologyRequest) (*p
 	case s.Boot == r.GetBoot() && s.Version == r.GetVersion():
 		return &pb.TopologyReply{Boot: s.Boot, Version: s.Version, Unchanged: true}, nil
 	}
-	reply := &pb.TopologyReply{Boot: s.Boot, Version: s.Version, Nodes: rpc.NodesToPB(s.Nodes), Warning: c.registry.Stats().MappingError}
+	reply := &pb.TopologyReply{Boot: s.Boot, Version: s.Version, Nodes: rpc.NodesToPB(s.Nodes), Warning: c.registry.Stats().Warning}
 	for _, l := range s.Schema.Levels {
 		reply.Levels = append(reply.Levels, &pb.Level{Name: l.Name, Cost: uint32(l.Cost), Prefix: l.Prefix, DefaultName: l.Default})
 	}
@@ -240,13 +240,15 @@ func (c *locationCalls) LocationsStatus(context.Context, *pb.LocationsStatusRequ
 		gauge("blocks_allocated", s.Allocated),
 		gauge("containers", s.Containers),
 		gauge("containers_open", s.Open),
+		gauge("heartbeats", s.Heartbeats),
 		gauge("lookups", s.Lookups),
 		gauge("nodes", s.Nodes),
 		gauge("nodes_dead", s.Dead),
 		gauge("nodes_stale", s.Stale),
-		gauge("rack_file_refused", truth(s.MappingError != "")),
+		gauge("rack_file_refused", truth(s.Warning != "")),
 		gauge("reports", s.Reports),
 		gauge("reports_in", truth(s.Settled)),
+		gauge("store_syncs", s.Syncs),
 		gauge("topology_version", s.Version),
 	}}
 	if c.rpc != nil {

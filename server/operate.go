@@ -51,9 +51,6 @@ const statusWait = time.Second
 // locationCounters are the counters of the cache and of the location service, as far as
 // that can be reached.
 func (h *handlers) locationCounters(ctx context.Context) []*pb.Counter {
-	if !locationsReady {
-		return nil
-	}
 	cache := h.cache.Stats()
 	counters := []*pb.Counter{
 		counter("location_cache_evictions", cache.Evictions),

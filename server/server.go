@@ -89,7 +89,7 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 	if o.RPC.PeerKey, err = rpc.NewPeerKey(o.Listing.Key); err != nil {
 		return err
 	}
-	if s.locations, err = s.life.locate(o); err != nil { // not yet: see locationsReady
+	if s.locations, err = s.life.locate(o); err != nil {
 		return err
 	}
 	h := &handlers{

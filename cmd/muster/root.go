@@ -88,6 +88,8 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newDemoCommand(a),
 		newBenchCommand(a),
 		newUpCommand(a),
+		newLocationsCommand(a),
+		newAdminCommand(a),
 		newStatusCommand(a),
 		newFsckCommand(a),
 		newConfigCommand(a),
@@ -170,7 +172,7 @@ func (a *app) prepare(cmd *cobra.Command) {
 // load loads the configuration for cmd.
 func (a *app) load(cmd *cobra.Command) (err error) {
 	file, _ := cmd.Flags().GetString("config")
-	a.config, err = configs.Load(configs.Sources{File: file, Flags: cmd.Flags()})
+	a.config, err = configs.Load(configs.Sources{File: file, Flags: cmd.Flags(), Role: cmd.Annotations[roleAnnotation]})
 	return err
 }
 

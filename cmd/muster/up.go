@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-fs/muster/configs"
 	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/locations"
 	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/server"
@@ -43,8 +44,7 @@ func serverFlags(flags *pflag.FlagSet) {
 	d := configs.Default()
 	flags.String("data", d.Data, "`DIR` of the store (MUSTER_DATA)")
 	flags.String("listen", d.Server.Listen, "`HOST:PORT` to listen on; port 0: any (MUSTER_LISTEN)")
-	flags.String("log-level", "info", "`LEVEL` of the log: debug, info, warn or error (MUSTER_LOG_LEVEL)")
-	flags.String("log-format", d.Log.Format, "`FORMAT` of the log: text or json (MUSTER_LOG_FORMAT)")
+	logFlags(flags)
 }
 
 // up serves until ctx ends or the server fails.
@@ -93,7 +93,7 @@ func isLoopback(addr net.Addr) bool {
 }
 
 // stop shuts the server down. One that has ended by itself says why.
-func (a *app) stop(s *server.Server) error {
+func (a *app) stop(s interface{ Shutdown(context.Context) error }) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(a.config.Server.StopTimeout))
 	defer cancel()
 	return s.Shutdown(ctx)
@@ -120,6 +120,11 @@ func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error
 			MaxLimit:    c.Listing.MaxLimit,
 			PageBytes:   int(c.Listing.PageSize),
 			SnapshotAge: time.Duration(c.Listing.SnapshotAge),
+		},
+		Locations: server.Locating{
+			Server:   c.Locations.Server,
+			Registry: registryOptions(c.Locations),
+			Cache:    locations.Options{Size: c.Locations.CacheSize, TTL: time.Duration(c.Locations.CacheTTL)},
 		},
 		RPC: rpc.ServerOptions{
 			MaxConnections: c.Server.MaxConnections,
