@@ -174,7 +174,7 @@ func (r *Registry) makeContainers(d *demand, count int, next *counters) ([]*cont
 		return nil, err
 	}
 	_, _, coded := d.replication.Coding()
-	made := make([]*container, min(count, int(maxContainer-next.next+1)))
+	made := make([]*container, min(uint64(count), maxContainer-next.next+1))
 	if len(made) == 0 {
 		return nil, fmt.Errorf("%w: all ids of containers are given", muster.ErrLimit)
 	}

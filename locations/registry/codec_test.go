@@ -133,10 +133,12 @@ func TestWhatDoesNotFitTogetherIsCorrupt(t *testing.T) {
 	other := n
 	other.ID = "b"
 	for what, change := range map[string]func(b *batch){
-		"unknown key":              func(b *batch) { b.set([]byte("z"), nil) },
-		"container 0":              func(b *batch) { b.container(0, &c) },
-		"is to be given next":      func(b *batch) { b.container(2, &c) },
-		"member 1 of 1":            func(b *batch) { b.container(1, &containerRecord{replication: c.replication, reserved: 1, members: []muster.NodeNumber{1}}) },
+		"unknown key":         func(b *batch) { b.set([]byte("z"), nil) },
+		"container 0":         func(b *batch) { b.container(0, &c) },
+		"is to be given next": func(b *batch) { b.container(2, &c) },
+		"member 1 of 1": func(b *batch) {
+			b.container(1, &containerRecord{replication: c.replication, reserved: 1, members: []muster.NodeNumber{1}})
+		},
 		"1 were counted":           func(b *batch) { b.set(nodeKey(1), appendNode(nil, &other)) },
 		"before it is missing":     func(b *batch) { b.set(nodeKey(2), appendNode(nil, &other)) },
 		"another's too":            func(b *batch) { b.set(nodeKey(1), appendNode(nil, &n)) },

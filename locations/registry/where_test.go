@@ -157,7 +157,7 @@ func TestErasureCodedReplicasLieAtTheirIndex(t *testing.T) {
 	}
 	say(1, true)
 	say(3, true)
-	expect(false, 4, no, 2, no, 0) // and reports are not complete:
+	expect(false, 4, no, 2, no, 0)
 	say(0, true, registry.Replica{Container: 5, Index: 5})
 	say(2, true, registry.Replica{Container: 5, Index: 3})
 	say(4, true)
