@@ -215,6 +215,7 @@ func (c *locationCalls) Container(_ context.Context, r *pb.ContainerRequest) (*p
 		NextLocalId: k.NextLocalID, Members: at.List(k.Members),
 	}
 	reply.Placement.Container = r.GetContainer()
+	reply.Placement.Replication, reply.Placement.Closed = uint32(k.Replication), k.Closed // whatever the outcome is
 	for _, replica := range k.Replicas {
 		reply.Replicas = append(reply.Replicas, &pb.ReportedReplica{Node: at[replica.Node], Index: uint32(replica.Index), Closed: replica.Closed})
 	}

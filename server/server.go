@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/locations/registry"
 	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -116,3 +117,6 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 	}
 	return s.listen(ctx, o.Listen)
 }
+
+// Registry is what the server's own location service answers from; nil if it asks another.
+func (s *Server) Registry() *registry.Registry { return s.locations.registry }
