@@ -25,8 +25,8 @@
 //     cache knows: its floor is 0.
 //   - While any load of a container is in flight, its flight remembers the highest number
 //     that has been answered. An answer below it changes nothing: it neither replaces nor
-//     brings back what a newer one replaced, dropped or was evicted. Once none is in
-//     flight, none is left that could be late. Nobody joins a load below it either.
+//     brings back what a newer one replaced or ended, or what was evicted since. Once none
+//     is in flight, none is left that could be late. Only the load made last is joined.
 //   - A usable answer is kept. One that is not, and ErrNotFound, end what was kept before.
 //     Any other error says nothing: what is there stays.
 //   - A flight ends in the same critical section in which its answer is kept, and who

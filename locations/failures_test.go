@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,11 @@ func TestKnowingNothingNowKeepsWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOn(t, get(t, c, 1)[0], 1, 2, 3)
+	s.fail(muster.ErrNotFound) // of a call, says nothing of its containers
+	if err := reload(t, c, 1)[0].Err; err != muster.ErrNotFound {
+		t.Fatal(err)
+	}
+	wantOn(t, get(t, c, 1)[0], 1, 2, 3)
 }
 
 // TestNothingHangs past the caller's deadline, and what it caused is there for the next.
@@ -86,6 +92,7 @@ func TestNothingHangs(t *testing.T) {
 		if err := c.Get(ctx, []uint64{4}, out[:1]); !errors.Is(err, muster.ErrDeadline) {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		wantCalls(t, s) // nothing is begun for who is late already
 	})
 }
@@ -172,7 +179,7 @@ func TestAfterCloseMemoryStillAnswers(t *testing.T) {
 		out := get(t, c, 1, 2)
 		wantOn(t, out[0], 1, 2, 3)
 		for _, err := range []error{inFlight.now(t)[0].Err, queued.now(t)[0].Err, out[1].Err} {
-			if !errors.Is(err, muster.ErrUnavailable) {
+			if !errors.Is(err, muster.ErrUnavailable) || !strings.Contains(err.Error(), "closed") {
 				t.Fatal(err)
 			}
 		}

@@ -33,13 +33,13 @@ type load struct {
 type flight struct {
 	newest uint64 // highest sequence that has answered since the flight began; 0: none
 	loads  int
-	last   *load // the one that began last, or is to begin; nil: it has ended
+	last   *load // the one made last, and so above newest; nil: it has ended
 	at     int   // the container's place in it
 }
 
 // joinable says whether who has the floor after may wait for the last load.
 func (f *flight) joinable(after uint64) bool {
-	return f.last != nil && (f.last.sequence == 0 || f.last.sequence > max(after, f.newest))
+	return f.last != nil && (f.last.sequence == 0 || f.last.sequence > after)
 }
 
 // waiting is what one call waits for.
@@ -119,16 +119,15 @@ func (c *Cache) join(wants []want, out []Located) waiting {
 	return w
 }
 
-// open returns a load that takes more containers: a new one while a worker is free for
-// it, else the one that gathers.
+// open returns a load that takes more containers: the last that is not yet sent, or a new
+// one.
 func (c *Cache) open() *load {
-	busy := c.running == c.opts.Loads
-	if n := len(c.queue); n > 0 && busy && len(c.queue[n-1].ids) < MaxBatch {
+	if n := len(c.queue); n > 0 && len(c.queue[n-1].ids) < MaxBatch {
 		return c.queue[n-1]
 	}
 	l := &load{done: make(chan struct{})}
 	c.queue = append(c.queue, l)
-	if !busy {
+	if c.running < c.opts.Loads {
 		c.running++
 		c.workers.Go(c.work)
 	}

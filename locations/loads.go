@@ -15,10 +15,14 @@ var (
 	errAbandoned = fmt.Errorf("%w: nobody waits for this load", muster.ErrCancelled) // and so nobody reads this
 )
 
+// stretch bounds the answers that are taken over while others wait for the lock.
+const stretch = 1000
+
 // loaded is what a load brought for one container: an entry not yet shared, or an error.
 type loaded struct {
 	entry *entry
 	err   error
+	says  bool // it is known where the container is, or that it does not exist
 }
 
 // work sends loads until none is left. It runs Options.Loads times at most.
@@ -70,15 +74,29 @@ func (c *Cache) ask(ids []uint64) (a Answer, err error) {
 
 // finish ends a load that was sent.
 func (c *Cache) finish(l *load, a Answer, err error, took time.Duration) {
-	got := make([]loaded, len(l.ids))
 	if err == nil {
 		c.mu.Lock()
 		c.nodes.learn(a.Nodes, l.sequence)
 		c.mu.Unlock()
-		for i, id := range l.ids {
-			got[i].entry, got[i].err = c.receive(id, &a.Outcomes[i], l.sequence)
+	}
+	got := make([]loaded, len(l.ids))
+	for i, id := range l.ids {
+		if err != nil {
+			got[i].err = err
+		} else {
+			got[i] = c.receive(id, &a.Outcomes[i], l.sequence)
 		}
 	}
+	c.countLoad(l, got, err, took)
+	l.results = make([]Located, len(l.ids))
+	for first := 0; first < len(l.ids); first += stretch {
+		c.landSome(l, got, first, min(first+stretch, len(l.ids)))
+	}
+	close(l.done)
+}
+
+// countLoad is before those who wait go on, so that they find what they caused counted.
+func (c *Cache) countLoad(l *load, got []loaded, err error, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count.Loading--
@@ -86,7 +104,6 @@ func (c *Cache) finish(l *load, a Answer, err error, took time.Duration) {
 	c.count.LoadTime += took
 	if err != nil {
 		c.count.LoadErrors++
-		c.fail(l, err)
 		return
 	}
 	c.count.Loaded += uint64(len(l.ids))
@@ -95,47 +112,45 @@ func (c *Cache) finish(l *load, a Answer, err error, took time.Duration) {
 			c.count.Unkept++
 		}
 	}
-	c.settle(l, got)
+}
+
+func (c *Cache) landSome(l *load, got []loaded, from, to int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	for i := from; i < to; i++ {
+		l.results[i] = c.land(l, l.ids[i], got[i], now)
+	}
 }
 
 // receive checks what the source says of one container, and copies it.
-func (c *Cache) receive(id uint64, o *Outcome, sequence uint64) (*entry, error) {
+func (c *Cache) receive(id uint64, o *Outcome, sequence uint64) loaded {
 	if o.Err != nil {
-		return nil, o.Err
+		return loaded{err: o.Err, says: errors.Is(o.Err, muster.ErrNotFound)}
 	}
 	p := &o.Placement
 	_, _, coded := p.Replication.Coding()
 	switch {
 	case p.Container != id:
-		return nil, fmt.Errorf("%w: the location service was asked for container %d and answered %d", muster.ErrInternal, id, p.Container)
+		return loaded{err: fmt.Errorf("%w: the location service was asked for container %d and answered %d", muster.ErrInternal, id, p.Container)}
 	case !p.Replication.Valid() || coded && len(p.Nodes) > p.Replication.Nodes():
-		return nil, fmt.Errorf("%w: container %d is on %d nodes with replication %#x, says the location service", muster.ErrInternal, id, len(p.Nodes), uint16(p.Replication))
+		return loaded{err: fmt.Errorf("%w: container %d is on %d nodes with replication %#x, says the location service", muster.ErrInternal, id, len(p.Nodes), uint16(p.Replication))}
 	}
 	for _, n := range p.Nodes {
 		if absent := coded && n == muster.NoNode; !absent && c.nodes.get(n) == nil {
-			return nil, fmt.Errorf("%w: container %d is on node %d, of which the location service says nothing", muster.ErrInternal, id, n)
+			return loaded{err: fmt.Errorf("%w: container %d is on node %d, of which the location service says nothing", muster.ErrInternal, id, n)}
 		}
 	}
 	e := &entry{placement: *p, sequence: sequence}
 	e.placement.Nodes = slices.Clone(p.Nodes)
-	return e, nil
+	return loaded{entry: e, says: true}
 }
 
-// fail ends a load with one error for all its containers; under mu.
+// fail ends a load that is not sent; under mu.
 func (c *Cache) fail(l *load, err error) {
-	got := make([]loaded, len(l.ids))
-	for i := range got {
-		got[i].err = err
-	}
-	c.settle(l, got)
-}
-
-// settle ends a load and answers those who wait; under mu.
-func (c *Cache) settle(l *load, got []loaded) {
-	now := c.now()
 	l.results = make([]Located, len(l.ids))
 	for i, id := range l.ids {
-		l.results[i] = c.land(l, id, got[i], now)
+		l.results[i] = c.land(l, id, loaded{err: err}, 0)
 	}
 	close(l.done)
 }
@@ -145,8 +160,7 @@ func (c *Cache) settle(l *load, got []loaded) {
 func (c *Cache) land(l *load, id uint64, got loaded, now time.Duration) Located {
 	f := c.flights[id]
 	old := c.index.find(id)
-	says := got.err == nil || errors.Is(got.err, muster.ErrNotFound)
-	if says && l.sequence > f.newest {
+	if got.says && l.sequence > f.newest {
 		f.newest = l.sequence
 		c.update(old, got.entry, now)
 	}

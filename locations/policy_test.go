@@ -27,7 +27,7 @@ func TestNoMoreThanSizeAreKept(t *testing.T) {
 		wantCalls(t, s) // all of Size find room
 		for id := range uint64(300) {
 			get(t, c, id)
-			if err := c.Check(true); err != nil {
+			if err := c.Check(false); err != nil {
 				t.Fatalf("size %d: %v", size, err)
 			}
 		}
@@ -58,12 +58,27 @@ func TestWhatIsNotReadGoesFirst(t *testing.T) {
 	s := newService(numbers(0, 20)...)
 	c := newCache(t, s, Options{Size: 10})
 	get(t, c, numbers(0, 10)...)
-	get(t, c, numbers(5, 5)...)
-	reload(t, c, numbers(5, 5)...)
+	get(t, c, numbers(0, 5)...)
+	reload(t, c, numbers(0, 5)...)
 	get(t, c, numbers(10, 5)...)
 	s.taken()
-	get(t, c, numbers(5, 5)...)
+	get(t, c, numbers(0, 5)...)
 	wantCalls(t, s)
+	get(t, c, numbers(5, 5)...)
+	wantCalls(t, s, numbers(5, 5))
+}
+
+func TestWhatIsReadNoLongerGoes(t *testing.T) {
+	s := newService(numbers(0, 200)...)
+	c := newCache(t, s, Options{Size: 10})
+	get(t, c, numbers(0, 5)...)
+	for range 10 {
+		get(t, c, numbers(0, 5)...)
+	}
+	for id := uint64(5); id < 200; id++ {
+		get(t, c, id)
+	}
+	s.taken()
 	get(t, c, numbers(0, 5)...)
 	wantCalls(t, s, numbers(0, 5))
 }

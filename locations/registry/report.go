@@ -18,7 +18,7 @@ type Replica struct {
 // step is for how many containers mu is held at a time.
 const step = 512
 
-// Report notes which containers a datanode has. What a full report does not name is not there;
+// Report notes which containers a datanode has, and counts as a heartbeat. What a full report does not name is not there;
 // another only changes what it names. It returns how many replicas were passed over since no
 // container of that id, or with a replica of that index, is known. Reports of one datanode are
 // taken one after another. ErrNotFound: the registry was restarted; register again.
@@ -28,6 +28,9 @@ func (r *Registry) Report(number muster.NodeNumber, boot uint64, full bool, repl
 	}
 	r.mu.Lock()
 	n, err := r.node(number, boot)
+	if err == nil {
+		r.heard(n)
+	}
 	r.mu.Unlock()
 	if err != nil {
 		return 0, fmt.Errorf("report: %w", err)
