@@ -36,12 +36,12 @@ func words(s string) []string {
 
 func TestFindExpressions(t *testing.T) {
 	file := func(path string, length int64) candidate {
-		return candidate{visit: &visit{row: row{path, muster.Entry{Kind: muster.File, Length: length, MTime: testNow - day*3/2, Owner: "ann", Group: "staff"}}}}
+		return candidate{visit: &visit{row: row{path: path, Entry: muster.Entry{Kind: muster.File, Length: length, MTime: testNow - day*3/2, Owner: "ann", Group: "staff"}}}}
 	}
 	dir := func(path string, empty bool) candidate {
-		return candidate{visit: &visit{row: row{path, muster.Entry{Kind: muster.Directory, MTime: testNow + 1, Owner: "bob"}}}, empty: empty}
+		return candidate{visit: &visit{row: row{path: path, Entry: muster.Entry{Kind: muster.Directory, MTime: testNow + 1, Owner: "bob"}}}, empty: empty}
 	}
-	link := candidate{visit: &visit{row: row{"/d/link", muster.Entry{Kind: muster.Link, MTime: testNow - 10*day}}}}
+	link := candidate{visit: &visit{row: row{path: "/d/link", Entry: muster.Entry{Kind: muster.Link, MTime: testNow - 10*day}}}}
 	all := []candidate{
 		file("/d/a.go", 0), file("/d/B.GO", 1), file("/d/big", 1<<20+1), dir("/d", false), dir("/d/e", true), link,
 	}

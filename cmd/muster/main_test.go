@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 //	server [FLAG...]   starts muster up on $WORK/data and sets MUSTER_SERVER
 //	stop-server        stops it, which must go well
 //	kill-server        kills it, as a crash would
+//	datanodes COUNT    makes datanodes join it: dn0 in rack /r0, dn1 in /r1 ...
+//	put PATH REPLICATION BLOCKS
+//	                   makes a file of blocks of 100 bytes on them
 //
 // and the condition [root].
 func TestScripts(t *testing.T) { testscript.Run(t, scriptParams()) }
@@ -67,6 +70,8 @@ func scriptParams() testscript.Params {
 			"server":      startServer,
 			"stop-server": stopServer,
 			"kill-server": killServer,
+			"datanodes":   joinNodes,
+			"put":         putFile,
 		},
 	}
 }

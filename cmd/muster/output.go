@@ -17,8 +17,9 @@ import (
 
 // row is one entry as the reading verbs print it.
 type row struct {
-	path         string // absolute
-	muster.Entry        // the name is empty for the own entry of a given path
+	path         string          // absolute
+	muster.Entry                 // the name is empty for the own entry of a given path
+	located      *client.Located // where the blocks are; nil: not asked for
 }
 
 // rowOf returns row i of a batch, which keeps nothing of the batch. Columns that were
@@ -44,6 +45,7 @@ type outputFlags struct {
 	format  format
 	allowed []format
 	columns []string
+	located bool // the rows say where blocks are
 }
 
 // addOutput adds -o, for the given formats, to a verb's flags.
@@ -107,13 +109,19 @@ func (o *outputFlags) open(out io.Writer) (rows.Columns, rowWriter, error) {
 		if isTerminal(out) {
 			return 0, nil, usagef("Arrow is binary and this is a terminal; send it to a file (> rows.arrows) or a program, or use -o json")
 		}
+		if o.located {
+			return columns, newLocatedArrow(out, columns), nil
+		}
 		return columns, newArrowWriter(out, columns), nil
 	}
-	buffer := bufio.NewWriterSize(out, outputBuffer)
-	if o.format == formatCSV {
-		return columns, newCSVWriter(buffer, columns), nil
+	buffer, fields := bufio.NewWriterSize(out, outputBuffer), fieldsOf(columns)
+	if o.located {
+		fields = append(fields, noData)
 	}
-	return columns, &jsonWriter{out: buffer, fields: fieldsOf(columns)}, nil
+	if o.format == formatCSV {
+		return columns, newCSVWriter(buffer, fields), nil
+	}
+	return columns, &jsonWriter{out: buffer, fields: fields}, nil
 }
 
 // outputBuffer is what is gathered for one write.
@@ -166,8 +174,8 @@ type csvWriter struct {
 	number []byte
 }
 
-func newCSVWriter(out *bufio.Writer, columns rows.Columns) *csvWriter {
-	w := &csvWriter{out: out, csv: csv.NewWriter(out), fields: fieldsOf(columns)}
+func newCSVWriter(out *bufio.Writer, fields []field) *csvWriter {
+	w := &csvWriter{out: out, csv: csv.NewWriter(out), fields: fields}
 	for _, f := range w.fields {
 		w.record = append(w.record, f.name)
 	}

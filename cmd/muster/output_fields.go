@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
 )
 
@@ -45,6 +46,9 @@ func fieldsOf(columns rows.Columns) []field {
 	return fields
 }
 
+// noData says of a located row whether it lacks data.
+var noData = field{"no_data", 0, nil, func(b []byte, r *row) []byte { return strconv.AppendBool(b, r.located.NoData) }}
+
 // base returns the last component of the path, also for the own entry of a given path,
 // and / for the root.
 func (r *row) base() string {
@@ -56,6 +60,9 @@ func (r *row) base() string {
 
 // appendBlocks appends the blocks as JSON; null for what has none.
 func appendBlocks(dst []byte, r *row) []byte {
+	if r.located != nil && r.Kind == muster.File {
+		return appendLocated(dst, r.located.Blocks)
+	}
 	if r.Blocks == nil {
 		return append(dst, "null"...)
 	}

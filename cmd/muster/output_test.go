@@ -86,10 +86,10 @@ func TestTimesOfTheLastSixMonthsHaveTheHour(t *testing.T) {
 // oddRows have everything that quoting in some format must care for.
 func oddRows() []row {
 	return []row{
-		{"/d/a \"b\"\\\n\t\r\x01,<&>é\x7f", muster.Entry{Name: "a \"b\"\\\n\t\r\x01,<&>é\x7f", Kind: muster.File, Length: math.MaxInt64, MTime: -1, ATime: 2, Mode: 0o644,
+		{path: "/d/a \"b\"\\\n\t\r\x01,<&>é\x7f", Entry: muster.Entry{Name: "a \"b\"\\\n\t\r\x01,<&>é\x7f", Kind: muster.File, Length: math.MaxInt64, MTime: -1, ATime: 2, Mode: 0o644,
 			Owner: "o,wner", Group: "g\"", Replication: muster.Replicated(3), BlockSize: 1 << 27, ID: math.MaxUint64, Flags: 1}},
-		{"/l", muster.Entry{Kind: muster.Link, Mode: 0o777, Target: "../x y", ID: 3}},
-		{"/", muster.Entry{Kind: muster.Directory, Mode: 0o1777, ID: 1}},
+		{path: "/l", Entry: muster.Entry{Kind: muster.Link, Mode: 0o777, Target: "../x y", ID: 3}},
+		{path: "/", Entry: muster.Entry{Kind: muster.Directory, Mode: 0o1777, ID: 1}},
 	}
 }
 
@@ -127,7 +127,7 @@ func TestJSONHasAnObjectALine(t *testing.T) {
 func TestCSVIsReadBackAsItWas(t *testing.T) {
 	var out bytes.Buffer
 	columns := rows.ColKind | rows.ColLength | rows.ColOwner | rows.ColLinkTarget
-	write(t, newCSVWriter(bufio.NewWriter(&out), columns), oddRows())
+	write(t, newCSVWriter(bufio.NewWriter(&out), fieldsOf(columns)), oddRows())
 	records, err := csv.NewReader(&out).ReadAll()
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestOutlineKeepsTheOrderOfChildren(t *testing.T) {
 }
 
 func TestStatFormat(t *testing.T) {
-	r := row{"/it's", muster.Entry{Kind: muster.Link, Length: 42, Mode: 0o1755, Owner: "ann", Group: "g", Target: "a b", ID: 7, MTime: -500, Blocks: make([]muster.Block, 2)}}
+	r := row{path: "/it's", Entry: muster.Entry{Kind: muster.Link, Length: 42, Mode: 0o1755, Owner: "ann", Group: "g", Target: "a b", ID: 7, MTime: -500, Blocks: make([]muster.Block, 2)}}
 	for format, want := range map[string]string{
 		"%n":                "/it's",
 		"%N":                `"/it's" -> 'a b'`,

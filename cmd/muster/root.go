@@ -33,6 +33,7 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 	config configs.Config // loaded before a verb runs
+	reader string         // who will read what is located; set by a verb's flags
 
 	verb    string // the running verb; empty while the command line is parsed
 	failed  bool   // a path failed
@@ -101,6 +102,7 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newCountCommand(a),
 		newTreeCommand(a),
 		newStatCommand(a),
+		newLocateCommand(a),
 	)
 	a.addGroup(root, "Change the tree", a.completePaths,
 		newImportCommand(a),
@@ -186,6 +188,7 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 		User:        c.User,
 		Groups:      c.Groups,
 		Connections: c.Connections,
+		Reader:      a.reader,
 	})
 	if errors.Is(err, muster.ErrUnavailable) {
 		return nil, fmt.Errorf("%w (muster up starts a server, --server names another)", err)

@@ -19,7 +19,8 @@ func newStatCommand(a *app) *cobra.Command {
 		Use:   "stat PATH...",
 		Short: "Show the status of entries",
 		Long: `Show all that is known of the paths, in one call. A link is shown itself; with -L
-what it leads to. A path - stands for paths on standard input, one a line or, with
+what it leads to. With --located, which implies -L, also where the blocks of files are,
+as muster locate prints it. A path - stands for paths on standard input, one a line or, with
 -0, each ended by NUL.
 
 Directives of -c FORMAT
@@ -41,6 +42,7 @@ A width may stand behind the percent sign, with - for left and 0 for zeros: %-20
 	flags := cmd.Flags()
 	flags.StringVarP(&s.layout, "format", "c", "", "print this `FORMAT` and a newline for each path")
 	flags.BoolVarP(&s.follow, "dereference", "L", false, "follow links; this takes one call a path")
+	flags.BoolVar(&s.output.located, "located", false, "show where blocks are, as far as that is known, the nearest first; implies -L")
 	inputFlag(flags, &s.zero)
 	s.output.addRows(flags)
 	return cmd
@@ -64,10 +66,15 @@ func (s *statPrinter) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if s.output.located && s.output.columns == nil && s.output.format != formatText {
+		s.output.columns = rows.AllColumns.Names()
+	}
 	columns, writer, err := s.output.open(s.stdout)
 	switch {
 	case err != nil:
 		return err
+	case s.output.located && s.layout != "":
+		return usagef("-c has no directive for locations; leave out --located")
 	case writer != nil && s.layout != "":
 		return usagef("-c and -o %s contradict each other", s.output.format)
 	case writer == nil:
@@ -78,9 +85,17 @@ func (s *statPrinter) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if s.follow {
+	switch {
+	case s.output.located:
+		for path := range paths.all(ctx) {
+			located, err := c.StatLocated(ctx, path)
+			if err := s.writeLocated(ctx, writer, path, located, err); err != nil {
+				return err
+			}
+		}
+	case s.follow:
 		err = s.each(ctx, c, paths.all(ctx), writer)
-	} else {
+	default:
 		err = s.list(ctx, c, paths.all(ctx), columns, writer)
 	}
 	if err != nil {
@@ -161,6 +176,9 @@ func (w *statText) write(r *row) error {
 	fmt.Fprintf(w.out, "Access: (%04o/%s)  Owner: %s   Group: %s\n", r.Mode, modeText(r.Kind, r.Mode), r.Owner, r.Group)
 	fmt.Fprintf(w.out, "Access: %s\n", fullTime(r.ATime))
 	_, err := fmt.Fprintf(w.out, "Modify: %s\n", fullTime(r.MTime))
+	if r.located != nil {
+		writeBlocks(w.out, r.located)
+	}
 	return err
 }
 

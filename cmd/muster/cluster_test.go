@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/locations/member"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
+	"github.com/muster-fs/muster/server"
+)
+
+// joinNodes makes datanodes join the script's server: dn0 in rack /r0, dn1 in /r1 and so on,
+// each host with the port 9866. They have no disks.
+func joinNodes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: datanodes COUNT")
+	}
+	count, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	pool := peerPool(ts, rpc.RoleDatanode)
+	for i := range count {
+		m, err := member.Join(context.Background(), pool, member.Options{
+			ID: fmt.Sprintf("node-%d", i), Host: fmt.Sprintf("dn%d", i), Port: 9866, Rack: fmt.Sprintf("/r%d", i),
+		})
+		ts.Check(err)
+		ts.Defer(func() { _ = m.Close() })
+	}
+}
+
+// putFile makes a file of blocks of 100 bytes, in containers of the location service.
+func putFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: put PATH REPLICATION BLOCKS")
+	}
+	replication, err := muster.ParseReplication(args[1])
+	ts.Check(err)
+	count, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	service := pb.NewDRPCLocationsClient(peerPool(ts, rpc.RoleNamespace))
+	allocated, err := service.Allocate(context.Background(), &pb.AllocateRequest{Replication: uint32(replication), Count: uint32(count)})
+	ts.Check(err)
+	file := muster.Create{Path: args[0], Mode: 0o644, Parents: true, Replication: replication, BlockSize: 100, Length: int64(100 * count)}
+	for _, b := range allocated.Blocks {
+		file.Blocks = append(file.Blocks, muster.Block{Container: b.Container, LocalID: b.LocalId, Length: 100})
+	}
+	c, err := client.Dial(context.Background(), ts.Getenv("MUSTER_SERVER"), client.Options{User: ts.Getenv("MUSTER_USER"), Groups: []string{muster.Supergroup}})
+	ts.Check(err)
+	defer c.Close()
+	_, err = c.Apply(context.Background(), file)
+	ts.Check(err)
+}
+
+// peerPool returns connections to the script's server that prove its cluster key.
+func peerPool(ts *testscript.TestScript, role string) *rpc.Pool {
+	cluster, err := server.ClusterKey(ts.MkAbs("data"), "", slog.New(slog.DiscardHandler))
+	ts.Check(err)
+	key, err := rpc.NewPeerKey(cluster)
+	ts.Check(err)
+	pool := rpc.NewPool(ts.Getenv("MUSTER_SERVER"), rpc.PoolOptions{PeerKey: key, PeerRole: role})
+	ts.Defer(func() { _ = pool.Close() })
+	return pool
+}
