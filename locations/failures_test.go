@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/muster-fs/muster"
 	. "github.com/muster-fs/muster/locations"
@@ -167,6 +168,24 @@ func TestPlacementsExpireAfterTheyWereWritten(t *testing.T) {
 	})
 }
 
+// TestCloseWaitsForTheSource, which may be slow to notice.
+func TestCloseWaitsForTheSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, returned := newService(1), false
+		s.before = func(ctx context.Context, _ int) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			returned = true
+		}
+		c := newCache(t, s, Options{})
+		laterGet(t.Context(), c, 1)
+		c.Close()
+		if !returned {
+			t.Fatal("a call to the source is still in flight")
+		}
+	})
+}
+
 func TestAfterCloseMemoryStillAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(1, 2, 3)
@@ -239,15 +258,17 @@ func TestWrongAnswersAreInternalErrors(t *testing.T) {
 // nobody.
 func TestTheAnswerStaysTheSources(t *testing.T) {
 	nodes := []muster.NodeNumber{0, 1}
-	records := []muster.Node{{Number: 0, ID: "a"}, {Number: 1, ID: "b"}}
+	buffer := []byte("a")
+	alias := unsafe.String(&buffer[0], 1) // as a decoder makes them
+	records := []muster.Node{{Number: 0, ID: alias, Host: alias, Address: alias, Rack: alias}, {Number: 1, ID: "b"}}
 	c := newCache(t, faulty(func([]uint64) (Answer, error) {
 		return Answer{Nodes: records, Outcomes: []Outcome{{Placement: muster.Placement{Container: 1, Replication: muster.Replicated(2), Nodes: nodes}}}}, nil
 	}), Options{})
 	get(t, c, 1)
-	nodes[0], records[0].ID = 1, "changed"
+	nodes[0], records[0].Port, buffer[0] = 1, 7, 'b'
 	wantOn(t, get(t, c, 1)[0], 0, 1)
-	if c.Node(0).ID != "a" {
-		t.Fatal("a node's record is the source's")
+	if n := *c.Node(0); n != (muster.Node{ID: "a", Host: "a", Address: "a", Rack: "a"}) {
+		t.Fatalf("a node's record is the source's: %+v", n)
 	}
 }
 
