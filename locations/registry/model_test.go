@@ -48,7 +48,7 @@ type modelContainer struct {
 
 // TestAgainstANaiveRegistry does random things, restarts among them, and compares all answers.
 func TestAgainstANaiveRegistry(t *testing.T) {
-	overSeeds(t, 40, func(t *testing.T, rng *rand.Rand) {
+	overSeeds(t, 20, func(t *testing.T, rng *rand.Rand) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &model{t: t, rng: rng, fs: vfs.NewMem(), containers: map[uint64]*modelContainer{}}
 			m.restart()
