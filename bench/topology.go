@@ -127,7 +127,7 @@ func (e *Topology) sorts(edge bool) (*sorts, error) {
 		}
 	}
 	rnd := rand.New(rand.NewPCG(17, 553))
-	for range 1024 {
+	for range 256 {
 		block := make([]muster.NodeNumber, e.Replicas)
 		for i, n := range rnd.Perm(e.Nodes)[:e.Replicas] {
 			block[i] = muster.NodeNumber(n)

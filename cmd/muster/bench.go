@@ -15,11 +15,11 @@ import (
 func newBenchCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what listing costs",
+		Short: "Measure each idea against what it replaces",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchListingCommand(a), newBenchScaleCommand(a), newBenchWritersCommand(a), newBenchDelayCommand(a))
+	cmd.AddCommand(newBenchListingCommand(a), newBenchScaleCommand(a), newBenchWritersCommand(a), newBenchTopologyCommand(a), newBenchDelayCommand(a))
 	return cmd
 }
 
@@ -76,12 +76,12 @@ func (a *app) delay(ctx context.Context, proxy *bench.Proxy, listen string) erro
 	return proxy.Serve(ctx, lis)
 }
 
-// refuseServer refuses the flags of other people's servers, for an experiment that needs one
-// of its own.
+// refuseServer refuses the flags of other people's servers, for an experiment that has its own,
+// or needs none.
 func refuseServer(cmd *cobra.Command) error {
 	for _, name := range []string{"server", "user", "groups"} {
 		if cmd.Flags().Changed(name) {
-			return usagef("--%s: this experiment starts a server of its own; leave the flag out", name)
+			return usagef("--%s: this experiment is not for a server that runs already; leave the flag out", name)
 		}
 	}
 	return nil

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/muster-fs/muster/bench"
+)
+
+// printMeasurements prints the results of an experiment, as a table or an object a line, and
+// fails if an arm gave other answers than it had to.
+func (a *app) printMeasurements(results []bench.Measurement, f format) error {
+	if f == formatJSON {
+		out := json.NewEncoder(a.stdout)
+		for i := range results {
+			if err := out.Encode(&results[i]); err != nil {
+				return err
+			}
+		}
+		return judgeMeasurements(results)
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "case\tgoroutines\tarm\tops/s\tp50 µs\tp99 µs\tratio\tanswers\t\n")
+	for _, m := range results {
+		answers := "equal"
+		if !m.Equal {
+			answers = "DIFFER"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", m.Case, m.Goroutines, m.Arm, whole(m.OpsPerSecond), short(m.P50), short(m.P99), times(m.Ratio), answers)
+	}
+	return errors.Join(t.Flush(), judgeMeasurements(results))
+}
+
+func judgeMeasurements(results []bench.Measurement) error {
+	var errs []error
+	for _, m := range results {
+		if !m.Equal {
+			errs = append(errs, fmt.Errorf("%s, %s, %s with %s: its answers were not those that they had to be", m.Bench, m.Case, m.Arm, english(m.Goroutines, "goroutine")))
+		}
+	}
+	return errors.Join(errs...)
+}
