@@ -134,11 +134,7 @@ func (m *Mapping) Rack(hostOrAddress string) (rack string, listed bool) {
 // smallest returns the location of the smallest network that an address is in.
 func (m *Mapping) smallest(a netip.Addr) (rack string, listed bool) {
 	for _, bits := range m.lengths[family(a)] {
-		network, err := a.Prefix(bits)
-		if err != nil {
-			continue
-		}
-		if rack, listed := m.networks[network]; listed {
+		if rack, listed := m.networks[netip.PrefixFrom(a, bits).Masked()]; listed {
 			return rack, true
 		}
 	}

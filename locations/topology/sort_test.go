@@ -52,7 +52,7 @@ func TestSortOfOzone(t *testing.T) {
 	for name, tree := range topologies(t) {
 		t.Run(name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, uint64(len(name))))
-			readers := map[string]*Reader{"none": nil, "first": tree.Reader(tree.NodePoint(0)), "last": tree.Reader(tree.NodePoint(23)), "detached": tree.Reader(tree.NodePoint(24))}
+			readers := map[string]*Reader{"none": tree.Reader(Point{}), "first": tree.Reader(tree.NodePoint(0)), "last": tree.Reader(tree.NodePoint(23)), "detached": tree.Reader(tree.NodePoint(24))}
 			for range 3 {
 				n := muster.NodeNumber(rnd.IntN(24))
 				readers[fmt.Sprint("node ", n)] = tree.Reader(tree.NodePoint(n))

@@ -165,9 +165,6 @@ func hostKey(host string) string {
 // Schema returns the levels, also of the default schema. They are not to be changed.
 func (t *Tree) Schema() Schema { return t.schema }
 
-// Mapping returns what New was given; it may be nil.
-func (t *Tree) Mapping() *Mapping { return t.mapping }
-
 // Skipped returns the nodes that have no place, in the order given. It is not to be changed.
 func (t *Tree) Skipped() []Skipped { return t.skipped }
 

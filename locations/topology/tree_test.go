@@ -160,6 +160,12 @@ func TestNodesAreFoundByIDAndHost(t *testing.T) {
 	if n, found := tree.ByID("dn-1"); found {
 		t.Error(n)
 	}
+	for first := range tree.Nodes() {
+		if first.Number != 0 {
+			t.Error(first)
+		}
+		break
+	}
 }
 
 // TestNewKeepsNothingOfItsArguments: what the caller does to them later changes no tree.
