@@ -53,3 +53,10 @@ func (c *Cache) Longest() (n int) {
 
 // Passed returns where the hand of the clock is.
 func (c *Cache) Passed() int { return c.clock.hand }
+
+// Locked runs f while the cache's lock is held.
+func (c *Cache) Locked(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
