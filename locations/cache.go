@@ -101,6 +101,9 @@ func (c *Cache) Get(ctx context.Context, ids []uint64, out []Located) error {
 			e.touch()
 			out[i] = c.located(e)
 		} else {
+			if wants == nil {
+				wants = make([]want, 0, len(ids)-i)
+			}
 			wants = append(wants, want{id: id, out: i})
 		}
 	}

@@ -54,7 +54,10 @@
 // An entry holds its placement, so that an answer is a pointer into it. It is never
 // changed: a newer answer makes a new entry. Entries hang in chains from a fixed array;
 // links are atomic, and an entry that has left its chain keeps its own link, so a reader
-// that stands on it goes on to what was behind it. When the cache is full, a hand goes round (CLOCK): it
-// takes one from the readings noted of each entry that it passes, and evicts the first that has none,
-// or the least read of a bounded number.
+// that stands on it goes on to what was behind it. So an answer that somebody holds keeps
+// its entry, and at most the few that were behind it in the chain.
+//
+// When the cache is full, a hand goes round (CLOCK): it takes one from the readings noted
+// of each entry that it passes, and evicts the first that has none or has expired, else
+// the least read of a bounded number.
 package locations
