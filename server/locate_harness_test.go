@@ -80,7 +80,7 @@ func (s *source) take() [][]uint64 {
 
 // located is a namespace server on a store in memory, beside a source.
 type located struct {
-	t *testing.T
+	t testing.TB
 	*source
 	*handlers
 	addr   string
@@ -105,7 +105,7 @@ func testNodes() (nodes []muster.Node) {
 func rackOf(n muster.NodeNumber) string { return fmt.Sprintf("/r%d", n/nodesPerRack) }
 
 // startLocated starts a server. Reads of it come from the store, so that they count.
-func startLocated(t *testing.T) *located {
+func startLocated(t testing.TB) *located {
 	t.Helper()
 	tree, err := namespace.Open("", namespace.Options{FS: vfs.NewMem(), Superuser: "root", ImageBytes: 1})
 	if err != nil {
@@ -158,7 +158,7 @@ func (l *located) swap(nodes []muster.Node) {
 	l.topology.Swap(treeOf(l.t, nodes))
 }
 
-func treeOf(t *testing.T, nodes []muster.Node) *topology.Tree {
+func treeOf(t testing.TB, nodes []muster.Node) *topology.Tree {
 	t.Helper()
 	mapping, err := topology.NewMapping([]topology.Rule{{Match: "10.0.0.0/16", Rack: "/r0"}, {Match: "10.1.0.0/16", Rack: "/r1"}})
 	if err != nil {
@@ -206,7 +206,7 @@ func blocksIn(containers ...uint64) (blocks []muster.Block) {
 	return blocks
 }
 
-func as(t *testing.T, user string) context.Context {
+func as(t testing.TB, user string) context.Context {
 	return rpc.ClientContext(t.Context(), muster.Identity{User: user})
 }
 

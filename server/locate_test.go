@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -579,6 +580,65 @@ func TestASteadyAnswerIsTheSameFromAllCalls(t *testing.T) {
 			first = r
 		} else if !proto.Equal(first, r) {
 			t.Errorf("%s: %v, others %v", name, r, first)
+		}
+	}
+}
+
+// TestAStormOfRefreshes: when a datanode dies, the service is asked for each of its
+// containers once, not once by each reader; whether they come at once or one after another.
+func TestAStormOfRefreshes(t *testing.T) {
+	const containers, openers = 10, 1000
+	for _, atOnce := range []bool{true, false} {
+		l := startLocated(t)
+		ids := make([]uint64, containers)
+		for i := range ids {
+			ids[i] = uint64(i + 1)
+			l.file(fmt.Sprintf("/f%d", i), ids[i])
+		}
+		l.replicated(ids...)
+		open := func(i int, refresh ...*pb.Stale) (*pb.LocatedReply, error) {
+			return l.client.Open(as(t, "root"), &pb.OpenRequest{Path: fmt.Appendf(nil, "/f%d", i%containers), Refresh: refresh})
+		}
+		stale := make([]*pb.Stale, containers)
+		for i := range stale {
+			r, err := open(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stale[i] = &pb.Stale{Container: ids[i], Seen: r.Located.Containers[0].Seen}
+		}
+		l.change(func() { // node 1 dies
+			for id, p := range l.placements {
+				p.Nodes = []muster.NodeNumber{6, 11}
+				l.placements[id] = p
+			}
+		})
+		l.take()
+		var all sync.WaitGroup
+		reopen := func(i int) {
+			r, err := open(i, stale[i%containers])
+			if err != nil || len(r.Located.Containers[0].Nodes) != 2 {
+				t.Errorf("opener %d: %v, %v", i, r, err)
+			}
+		}
+		for i := range openers {
+			if atOnce {
+				all.Go(func() { reopen(i) })
+			} else {
+				reopen(i)
+			}
+		}
+		all.Wait()
+		asked := map[uint64]int{}
+		for _, call := range l.take() {
+			for _, id := range call {
+				asked[id]++
+			}
+		}
+		for _, id := range ids {
+			if asked[id] != 1 {
+				t.Errorf("at once %v: the service was asked %d times for container %d", atOnce, asked[id], id)
+			}
 		}
 	}
 }

@@ -35,7 +35,7 @@ old; with --fresh the location service is asked for all of the file's anew.`,
 	}
 	flags := cmd.Flags()
 	flags.TextVar(&l.offset, "offset", configs.Size(0), "only blocks with bytes from this `OFFSET` on")
-	flags.TextVar(&l.length, "length", configs.Size(0), "only blocks with bytes among so `MANY`; 0: to the end")
+	flags.TextVar(&l.length, "length", configs.Size(0), "only blocks with bytes among the next `LENGTH`; 0: to the end")
 	flags.BoolVar(&l.fresh, "fresh", false, "ask the location service, not what is remembered of it")
 	flags.StringVar(&a.reader, "reader", "", "order replicas for this `READER`: a host, an address or a rack; empty: this machine")
 	inputFlag(flags, &l.zero)
