@@ -51,8 +51,16 @@ func (c *Cache) Longest() (n int) {
 	return n
 }
 
-// Passed returns where the hand of the clock is.
-func (c *Cache) Passed() int { return c.clock.hand }
+// Passed returns the number of entries with less readings noted than there can be: those
+// that the hand has passed, if all were read often.
+func (c *Cache) Passed() (n int) {
+	for _, e := range c.clock.ring {
+		if e.used.Load() < mostUsed {
+			n++
+		}
+	}
+	return n
+}
 
 // Locked runs f while the cache's lock is held.
 func (c *Cache) Locked(f func()) {
