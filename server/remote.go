@@ -152,7 +152,7 @@ const (
 type outage struct {
 	mu    sync.Mutex    // guards what follows
 	err   error         // of the last attempt; nil: there is no outage
-	pause time.Duration // until the attempt after the next
+	pause time.Duration // between the last attempt and the next
 	next  time.Time     // attempt
 }
 
@@ -161,26 +161,25 @@ type outage struct {
 func (o *outage) check(now time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err == nil || !now.Before(o.next) {
-		o.next = now.Add(o.pause)
+	switch {
+	case o.err == nil:
 		return nil
+	case now.Before(o.next):
+		return o.err
 	}
-	return o.err
+	o.pause = min(2*o.pause, longestPause)
+	o.next = now.Add(o.pause)
+	return nil
 }
 
 // note tells how an attempt went.
 func (o *outage) note(err error, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch {
-	case err == nil:
-		o.err, o.pause = nil, 0
-	case o.err == nil:
-		o.err, o.pause, o.next = err, firstPause, now.Add(firstPause)
-	case !now.Before(o.next):
-		o.pause = min(2*o.pause, longestPause)
-		o.err, o.next = err, now.Add(o.pause)
-	default: // of a call that began before the outage was known, or of the attempt itself
-		o.err = err
+	if err != nil && o.err == nil {
+		o.pause = firstPause
+	}
+	if o.err = err; err != nil && !now.Before(o.next) {
+		o.next = now.Add(o.pause) // an attempt may take longer than the pause
 	}
 }

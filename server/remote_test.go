@@ -1,0 +1,244 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/locations/topology"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// While a service is away, callers are told so at once, but for one now and then, who finds
+// out that it is back.
+func TestAnOutageLetsOneCallerTryNowAndThen(t *testing.T) {
+	var o outage
+	now := time.Now()
+	gone := fmt.Errorf("%w: gone", muster.ErrUnavailable)
+	if err := o.check(now); err != nil {
+		t.Fatalf("before any outage: %v", err)
+	}
+	o.note(gone, now)
+	o.note(gone, now) // of a call that was on its way
+	tries := 0
+	for end := now.Add(time.Minute); now.Before(end); now = now.Add(10 * time.Millisecond) {
+		for caller := range 10 {
+			if o.check(now) != nil {
+				continue
+			}
+			if caller > 0 {
+				t.Fatal("two callers try at one time")
+			}
+			tries++
+			o.note(gone, now)
+		}
+	}
+	if tries < 30 || tries > 40 {
+		t.Errorf("%d attempts in a minute", tries)
+	}
+	for o.check(now) != nil {
+		now = now.Add(10 * time.Millisecond)
+	}
+	o.note(nil, now)
+	for range 10 {
+		if err := o.check(now); err != nil {
+			t.Fatalf("when it is back: %v", err)
+		}
+	}
+}
+
+// A caller who gives up does not keep the others from trying.
+func TestAnAttemptThatWasGivenUpIsFollowedByOthers(t *testing.T) {
+	var o outage
+	now := time.Now()
+	o.note(muster.ErrUnavailable, now)
+	for range 5 {
+		now = now.Add(longestPause)
+		if err := o.check(now); err != nil {
+			t.Fatalf("no attempt after %v: %v", longestPause, err)
+		}
+	}
+}
+
+func TestWhatIsAnOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing":          {nil, false},
+		"no connection":    {fmt.Errorf("%w: refused", muster.ErrUnavailable), true},
+		"another key":      {fmt.Errorf("prove: %w", muster.ErrUnauthenticated), true},
+		"key not taken":    {&rpc.Error{Code: muster.ErrUnauthenticated}, true},
+		"overload":         {&rpc.Error{Code: muster.ErrUnavailable}, false},
+		"no such thing":    {&rpc.Error{Code: muster.ErrNotFound}, false},
+		"caller has gone":  {fmt.Errorf("%w: %w", muster.ErrCancelled, context.Canceled), false},
+		"caller's time":    {muster.ErrDeadline, false},
+		"waited in vain":   {fmt.Errorf("%w: %w", muster.ErrUnavailable, context.DeadlineExceeded), false},
+		"answer not valid": {muster.ErrCorrupt, false},
+	} {
+		if got := isOutage(c.err); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// scripted is a location service whose topologies a test gives.
+type scripted struct {
+	service
+	topologies chan *pb.TopologyReply
+	asked      []*pb.TopologyRequest
+}
+
+func (s *scripted) Topology(ctx context.Context, r *pb.TopologyRequest) (*pb.TopologyReply, error) {
+	s.asked = append(s.asked, r)
+	select {
+	case reply := <-s.topologies:
+		if reply == nil {
+			return nil, fmt.Errorf("%w: gone", muster.ErrUnavailable)
+		}
+		return reply, nil
+	case <-time.After(time.Duration(r.GetWaitMs()) * time.Millisecond):
+		return &pb.TopologyReply{Boot: r.GetBoot(), Version: r.GetVersion(), Unchanged: true}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func node(number uint32, rack string, state muster.NodeState) *pb.Node {
+	return rpc.NodeToPB(&muster.Node{Number: muster.NodeNumber(number), ID: fmt.Sprint("dn", number), Host: fmt.Sprint("h", number), Port: 1, Rack: rack, State: state})
+}
+
+func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cache, err := locations.New(&remote{}, locations.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cache.Close()
+		s, m := &scripted{topologies: make(chan *pb.TopologyReply)}, new(topology.Map)
+		wait := follow(ctx, slog.New(slog.DiscardHandler), s, m, cache)
+		racks := func() (n int) {
+			for range m.Load().Racks() {
+				n++
+			}
+			return n
+		}
+		s.topologies <- &pb.TopologyReply{Boot: 7, Version: 1, Nodes: []*pb.Node{node(0, "/r1", muster.InService), node(1, "/r2", muster.InService)}}
+		time.Sleep(time.Minute)
+		if n := racks(); n != 2 || cache.Node(1) == nil {
+			t.Fatalf("%d racks", n)
+		}
+		for _, bad := range []*pb.TopologyReply{
+			nil, // the service is away
+			{Boot: 7, Version: 2, Nodes: []*pb.Node{{Number: 1 << 30}}},
+			{Boot: 7, Version: 2, Levels: []*pb.Level{{Name: "root", Cost: math.MaxUint32}}},
+			{Boot: 7, Version: 2, Levels: []*pb.Level{{Name: "root", Cost: 1}}},
+			{Boot: 7, Version: 2, Rules: []*pb.RackRule{{Match: "10.0.0.0/99", Rack: "/r"}}},
+		} {
+			s.topologies <- bad
+			time.Sleep(time.Minute)
+			if n := racks(); n != 2 {
+				t.Fatalf("%d racks after %v", n, bad)
+			}
+		}
+		synctest.Wait()
+		if last := s.asked[len(s.asked)-1]; last.Boot != 7 || last.Version != 1 {
+			t.Errorf("asked for what follows %v", last)
+		}
+		s.topologies <- &pb.TopologyReply{Boot: 8, Version: 1, Nodes: []*pb.Node{node(0, "/r1", muster.Dead), node(1, "no rack", muster.InService)}}
+		time.Sleep(time.Minute)
+		s.topologies <- &pb.TopologyReply{Boot: 8, Version: 2, Nodes: []*pb.Node{node(0, "/r1", muster.Dead), node(1, "/too/deep", muster.InService)}}
+		time.Sleep(time.Minute)
+		if n := racks(); n != 1 || cache.Node(0).State != muster.Dead {
+			t.Errorf("%d racks, node 0 is %v", n, cache.Node(0).State)
+		}
+		cancel()
+		_ = wait()
+	})
+}
+
+// FuzzLookupReply: whatever a location service sends, the answer is for the containers that
+// were asked for, of nodes that are described; or it is an error.
+func FuzzLookupReply(f *testing.F) {
+	add := func(m *pb.LookupReply) {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	add(&pb.LookupReply{})
+	add(&pb.LookupReply{
+		Nodes: []*pb.Node{node(4, "/r", muster.Stale), node(5, "/r", 0)},
+		Placements: []*pb.Placement{
+			{Container: 1, Replication: 0x0103, Nodes: []uint32{1, 2}},
+			{Container: 2, Replication: 0x0232, Nodes: []uint32{0, 1, 2, 0, 0}, Closed: true},
+			{Container: 3, Code: 2, Message: "none"},
+		},
+	})
+	add(&pb.LookupReply{Placements: []*pb.Placement{{Container: 1, Nodes: []uint32{math.MaxUint32}}, {Container: 2}, {Container: 3, Code: 9999}}})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var reply pb.LookupReply
+		if proto.Unmarshal(b, &reply) != nil {
+			return
+		}
+		asked := []uint64{1, 2, 3}
+		answer, err := answerFromPB(&reply, asked)
+		if err != nil {
+			if !errors.Is(err, muster.ErrCorrupt) {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		known := map[muster.NodeNumber]bool{muster.NoNode: true}
+		for _, n := range answer.Nodes {
+			known[n.Number] = true
+		}
+		for i, o := range answer.Outcomes {
+			if o.Placement.Container != asked[i] {
+				t.Fatalf("an answer for %d instead of %d", o.Placement.Container, asked[i])
+			}
+			for _, n := range o.Placement.Nodes {
+				if !known[n] {
+					t.Fatalf("node %d is not described", n)
+				}
+			}
+		}
+	})
+}
+
+// FuzzTopologyReply: whatever a location service sends is a tree, or an error.
+func FuzzTopologyReply(f *testing.F) {
+	for _, m := range []*pb.TopologyReply{
+		{},
+		{Nodes: []*pb.Node{node(0, "/r", 0), node(1, "/a/b", 0), node(1, "/r", 0)}, Rules: []*pb.RackRule{{Match: "10.0.0.0/8", Rack: "/r"}, {Match: "h", Rack: "/q"}}},
+		{Levels: []*pb.Level{{Name: "root", Cost: 1}, {Name: "dc", Cost: 5, Prefix: "dc"}, {Name: "rack"}, {Name: "node"}}, Nodes: []*pb.Node{node(0, "/dc1/r", 0)}},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var reply pb.TopologyReply
+		if proto.Unmarshal(b, &reply) != nil {
+			return
+		}
+		tree, nodes, err := treeFromPB(&reply)
+		if (tree == nil) != (err != nil) || err == nil && len(nodes) != len(reply.Nodes) {
+			t.Fatalf("tree %v of %d nodes, %v", tree, len(nodes), err)
+		}
+	})
+}
