@@ -68,7 +68,7 @@ func (m *model) restart() {
 			m.t.Fatal(err)
 		}
 	}
-	r, err := registry.Open("locations", registry.Options{FS: m.fs, DeadAfter: 90 * time.Second})
+	r, err := registry.Open("locations", registry.Options{FS: m.fs, DeadAfter: 90 * time.Second, ReportGrace: 2 * time.Minute})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func (m *model) report(full bool) {
 	}
 	if full {
 		n.reported, n.asked = true, false
-		m.settled = m.settled || !slices.ContainsFunc(m.nodes, func(n *modelNode) bool { return !n.reported && !n.dead })
+		m.settle()
 	}
 }
 
@@ -251,7 +251,13 @@ func (m *model) look() {
 			n.asked = true
 		}
 	}
-	m.settled = m.settled || time.Since(m.started) >= time.Minute
+	m.settle()
+}
+
+// settle notes whether there are no reports to wait for.
+func (m *model) settle() {
+	awaited := slices.ContainsFunc(m.nodes, func(n *modelNode) bool { return !n.reported && !n.dead })
+	m.settled = m.settled || !awaited || time.Since(m.started) >= 2*time.Minute
 }
 
 func (m *model) want() {

@@ -105,7 +105,7 @@ func (t *taking) note(c *container, p Replica) {
 		old = &c.replicas[len(c.replicas)-1]
 	}
 	before := old.counts(t.node)
-	if t.full && (old.gone || old.seen != t.seen) {
+	if t.full && old.seen != t.seen {
 		t.named++
 	}
 	old.seen, old.index, old.closed, old.gone = t.seen, p.Index, p.Closed, p.Gone

@@ -76,9 +76,6 @@ func (w *writer) make(c *change) error {
 	} else {
 		_ = b.b.Close() // it holds memory alone
 	}
-	if err == nil {
-		err = r.store.Failure() // of a change before, on which this one may be based
-	}
 	if err != nil || show == nil {
 		return err
 	}
