@@ -90,8 +90,10 @@ func TestNothingHangs(t *testing.T) {
 		h.letGo(1)
 		wantOn(t, get(t, c, 1)[0], 1, 2, 3)
 		wantCalls(t, s, []uint64{1, 2})
-		if err := c.Get(ctx, []uint64{4}, out[:1]); !errors.Is(err, muster.ErrDeadline) {
-			t.Fatal(err)
+		for range 1000 { // once might be given up before it is sent
+			if err := c.Get(ctx, []uint64{4}, out[:1]); !errors.Is(err, muster.ErrDeadline) {
+				t.Fatal(err)
+			}
 		}
 		synctest.Wait()
 		wantCalls(t, s) // nothing is begun for who is late already
