@@ -1,0 +1,244 @@
+package member_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/locations/member"
+	"github.com/muster-fs/muster/locations/registry"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// service is a location service on a port that stays its own when it is restarted.
+type service struct {
+	*server.LocationServer
+	t       *testing.T
+	options server.LocationsOptions
+	pool    *rpc.Pool
+}
+
+func start(t *testing.T) *service {
+	t.Helper()
+	cluster := bytes.Repeat([]byte{1}, rpc.ClusterKeyBytes)
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, cluster, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := rpc.NewPeerKey(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{t: t, options: server.LocationsOptions{
+		Dir: t.TempDir(), KeyFile: file, Registry: registry.Options{Heartbeat: 10 * time.Millisecond},
+	}}
+	s.start()
+	s.options.Listen = s.Addr().String()
+	s.pool = rpc.NewPool(s.options.Listen, rpc.PoolOptions{PeerKey: key, PeerRole: rpc.RoleDatanode})
+	t.Cleanup(func() {
+		_ = s.pool.Close()
+		s.stop()
+	})
+	return s
+}
+
+func (s *service) start() {
+	s.t.Helper()
+	var err error
+	if s.LocationServer, err = server.StartLocations(s.t.Context(), s.options); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *service) stop() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		s.t.Errorf("shutdown: %v", err)
+	}
+}
+
+func (s *service) join(o member.Options) *member.Member {
+	s.t.Helper()
+	m, err := member.Join(s.t.Context(), s.pool, o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// datanode returns what the service knows of the datanode of a number.
+func (s *service) datanode(n muster.NodeNumber) registry.Datanode { return s.Registry().Datanodes()[n] }
+
+// importContainers makes containers known, all on one datanode.
+func (s *service) importContainers(on muster.NodeNumber, n int) {
+	s.t.Helper()
+	var list []registry.Imported
+	for i := range n {
+		list = append(list, registry.Imported{Container: uint64(i) + 1, Replication: muster.Replicated(1), Members: []muster.NodeNumber{on}})
+	}
+	for some := range slices.Chunk(list, 10_000) {
+		if err := s.Registry().Import(s.t.Context(), some); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !happened(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so after 20 s: %s", what)
+		}
+	}
+}
+
+func TestAMemberIsKnownAndReportsWhenItIsAsked(t *testing.T) {
+	s := start(t)
+	var asked atomic.Int64
+	m := s.join(member.Options{ID: "a", Host: "a.example", Port: 9866, HTTPPort: 9864, Rack: "/r1/", Replicas: func() []member.Replica {
+		asked.Add(1)
+		return nil
+	}})
+	if m.Number() != 0 || m.Rack() != "/r1" {
+		t.Errorf("number %d, rack %s", m.Number(), m.Rack())
+	}
+	eventually(t, "it has reported", func() bool { return s.datanode(0).Reported })
+	want := muster.Node{ID: "a", Host: "a.example", Address: "127.0.0.1", Port: 9866, HTTPPort: 9864, Rack: "/r1"}
+	if got := s.datanode(0).Node; got != want || asked.Load() == 0 {
+		t.Errorf("it is known as %+v", got)
+	}
+	if again := s.join(member.Options{ID: "a", Host: "a.example", Port: 1}); again.Number() != 0 {
+		t.Errorf("the same datanode got number %d", again.Number())
+	}
+	if other := s.join(member.Options{ID: "b", Host: "b.example", Port: 1, Address: "10.0.0.1"}); other.Number() != 1 || other.Rack() != muster.DefaultRack {
+		t.Errorf("another got number %d in %s", other.Number(), other.Rack())
+	}
+}
+
+// A report has as many messages as it takes.
+func TestLargeReports(t *testing.T) {
+	s := start(t)
+	const many = 25_001
+	var all []member.Replica
+	for i := range many {
+		all = append(all, member.Replica{Container: uint64(i) + 1})
+	}
+	m := s.join(member.Options{ID: "a", Host: "a.example", Port: 1, Replicas: func() []member.Replica { return all }})
+	s.importContainers(m.Number(), many)
+	if err := m.ReportAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.datanode(0).Containers; got != many {
+		t.Errorf("%d containers were reported of %d", got, many)
+	}
+	unknown, err := m.Report(t.Context(), []member.Replica{{Container: 1, Gone: true}, {Container: 2, Closed: true}, {Container: 1 << 40}})
+	if err != nil || unknown != 1 {
+		t.Errorf("%d unknown, %v", unknown, err)
+	}
+	if got := s.datanode(0).Containers; got != many-1 {
+		t.Errorf("%d containers are left", got)
+	}
+}
+
+func TestAMemberOutlivesTheService(t *testing.T) {
+	s := start(t)
+	all := []member.Replica{{Container: 1}, {Container: 2}}
+	m := s.join(member.Options{ID: "a", Host: "a.example", Port: 1, Replicas: func() []member.Replica { return all }})
+	s.importContainers(m.Number(), 2)
+	s.stop()
+	s.start()
+	eventually(t, "it has registered and reported again", func() bool {
+		d := s.datanode(0)
+		return d.Reported && d.Containers == 2 && d.HeartbeatAge >= 0
+	})
+	s.stop()
+	s.start()
+	// A change is reported to a service that has forgotten the rest.
+	unknown, err := m.Report(t.Context(), []member.Replica{{Container: 2, Closed: true}})
+	if err != nil && !rpc.Retryable(err) || unknown != 0 {
+		t.Errorf("%d unknown, %v", unknown, err)
+	}
+	eventually(t, "all is known again", func() bool { return s.datanode(0).Containers == 2 })
+}
+
+func TestJoiningWaitsForTheServiceAndNotForEver(t *testing.T) {
+	s := start(t)
+	s.stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := member.Join(ctx, s.pool, member.Options{ID: "a", Host: "a.example", Port: 1}); err == nil {
+		t.Fatal("it joined nothing")
+	}
+	joined := make(chan *member.Member)
+	go func() {
+		m, err := member.Join(t.Context(), s.pool, member.Options{ID: "a", Host: "a.example", Port: 1})
+		if err != nil {
+			t.Error(err)
+		}
+		joined <- m
+	}()
+	s.start()
+	if m := <-joined; m != nil {
+		_ = m.Close()
+	}
+}
+
+func TestWhatTheServiceRefusesEndsJoining(t *testing.T) {
+	s := start(t)
+	for name, o := range map[string]member.Options{
+		"no id":    {Host: "a.example", Port: 1},
+		"bad host": {ID: "a", Host: "a b", Port: 1},
+		"bad rack": {ID: "a", Host: "a.example", Port: 1, Rack: "/too/deep"},
+	} {
+		if _, err := member.Join(t.Context(), s.pool, o); muster.CodeOf(err) != muster.ErrInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	foreign, err := rpc.NewPeerKey(make([]byte, rpc.ClusterKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := rpc.NewPool(s.options.Listen, rpc.PoolOptions{PeerKey: foreign, PeerRole: rpc.RoleDatanode})
+	defer func() { _ = pool.Close() }()
+	if _, err := member.Join(t.Context(), pool, member.Options{ID: "a", Host: "a.example", Port: 1}); muster.CodeOf(err) != muster.ErrUnauthenticated {
+		t.Errorf("another key: %v", err)
+	}
+}
+
+// An outage is logged when it begins and when it ends, and not at each heartbeat.
+func TestAnOutageIsLoggedOnce(t *testing.T) {
+	s := start(t)
+	lines := make(chan struct{}, 100)
+	m := s.join(member.Options{ID: "a", Host: "a.example", Port: 1, Logger: slog.New(slog.NewTextHandler(writes(lines), nil))})
+	s.stop()
+	<-lines // it does not hear this datanode
+	s.start()
+	<-lines // it hears it again
+	eventually(t, "it is known", func() bool { return s.datanode(m.Number()).HeartbeatAge >= 0 })
+	if n := len(lines); n != 0 {
+		t.Errorf("%d lines more", n)
+	}
+}
+
+// writes counts lines.
+type writes chan struct{}
+
+func (w writes) Write(b []byte) (int, error) {
+	w <- struct{}{}
+	return len(b), nil
+}
