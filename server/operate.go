@@ -66,6 +66,7 @@ func (h *handlers) locationCounters(ctx context.Context) []*pb.Counter {
 		counter("location_cache_size", cache.Size),
 		counter("location_cache_unkept", cache.Unkept),
 		counter("location_cache_waiting", cache.Waiting),
+		counter("topology_nodes", h.topology.Load().Len()),
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusWait)
 	defer cancel()

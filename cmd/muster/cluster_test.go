@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,6 +33,15 @@ func joinNodes(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		ts.Defer(func() { _ = m.Close() })
 	}
+	c := scriptClient(ts)
+	defer c.Close()
+	for want := (client.Counter{Name: "topology_nodes", Value: float64(count)}); ; { // the server follows its location service
+		status, err := c.Status(context.Background())
+		ts.Check(err)
+		if slices.Contains(status.Counters, want) {
+			return
+		}
+	}
 }
 
 // putFile makes a file of blocks of 100 bytes, in containers of the location service.
@@ -50,11 +60,17 @@ func putFile(ts *testscript.TestScript, neg bool, args []string) {
 	for _, b := range allocated.Blocks {
 		file.Blocks = append(file.Blocks, muster.Block{Container: b.Container, LocalID: b.LocalId, Length: 100})
 	}
-	c, err := client.Dial(context.Background(), ts.Getenv("MUSTER_SERVER"), client.Options{User: ts.Getenv("MUSTER_USER"), Groups: []string{muster.Supergroup}})
-	ts.Check(err)
+	c := scriptClient(ts)
 	defer c.Close()
 	_, err = c.Apply(context.Background(), file)
 	ts.Check(err)
+}
+
+// scriptClient returns a client of the script's server.
+func scriptClient(ts *testscript.TestScript) *client.Client {
+	c, err := client.Dial(context.Background(), ts.Getenv("MUSTER_SERVER"), client.Options{User: "ann", Groups: []string{muster.Supergroup}})
+	ts.Check(err)
+	return c
 }
 
 // peerPool returns connections to the script's server that prove its cluster key.
