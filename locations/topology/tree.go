@@ -141,7 +141,6 @@ func (t *Tree) place(path string) int32 {
 // finish puts in order what add left in the order of the nodes.
 func (t *Tree) finish() {
 	for _, l := range t.locations {
-		slices.Sort(l.members)
 		slices.SortFunc(l.children, func(a, b int32) int {
 			return cmp.Compare(t.locations[a].path, t.locations[b].path)
 		})
