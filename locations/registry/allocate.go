@@ -29,7 +29,8 @@ type Allocation struct {
 // openContainers are those of one replication that are not closed. The registry's mu guards it.
 type openContainers struct {
 	list []*container
-	turn int // of the one to get the next block
+	turn int          // of the one that got the last block
+	full []*container // are not in the list any more, and wait for the writer to close them
 }
 
 // reserve is how many local ids are reserved at least when a container has given all it had: what a
@@ -92,6 +93,10 @@ func (r *Registry) take(d *demand, a *Allocation, used map[uint64]struct{}) {
 		a.Blocks = append(a.Blocks, BlockID{c.id, c.next})
 		c.next++
 		passed = -1
+		if r.full(c) {
+			o.list, o.full = slices.Delete(o.list, o.turn, o.turn+1), append(o.full, c)
+			o.turn--
+		}
 		if _, again := used[c.id]; !again {
 			used[c.id] = struct{}{}
 			a.Placements = append(a.Placements, muster.Placement{Container: c.id, Replication: c.replication, Nodes: c.members})
@@ -119,10 +124,13 @@ func (r *Registry) takesBlocks(c *container) bool {
 	return !slices.ContainsFunc(c.members, func(m muster.NodeNumber) bool { return !r.nodes[m].takesBlocks() })
 }
 
+// full says whether a container takes no more blocks. The caller holds mu.
+func (r *Registry) full(c *container) bool { return c.next > uint64(r.opts.ContainerBlocks) }
+
 // ending says whether an open container is to be closed: it is full, a member is not meant to take
 // blocks or is dead, or has closed or lost its replica. The caller holds mu.
 func (r *Registry) ending(c *container) bool {
-	return c.next > uint64(r.opts.ContainerBlocks) || slices.ContainsFunc(c.members, func(m muster.NodeNumber) bool {
+	return r.full(c) || slices.ContainsFunc(c.members, func(m muster.NodeNumber) bool {
 		n, p := r.nodes[m], c.of(m)
 		return n.wanted != muster.InService || n.health == muster.Dead || p != nil && (p.closed || !p.counts(n))
 	})
@@ -139,24 +147,7 @@ type growth struct {
 func (r *Registry) planGrow(b *batch, d *demand, missing int) (show func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var g growth
-	short := r.opts.OpenContainers
-	if o := r.open[d.replication]; o != nil {
-		for _, c := range o.list {
-			switch {
-			case r.ending(c):
-				g.ended = append(g.ended, c)
-			case r.takesBlocks(c):
-				short--
-				if d.suits(c) {
-					g.more = append(g.more, c)
-				}
-			}
-		}
-	}
-	if len(g.more) == 0 {
-		short = max(1, short)
-	}
+	g, short := r.survey(d)
 	next := r.counters
 	if short > 0 {
 		g.made, err = r.makeContainers(d, short, &next)
@@ -165,6 +156,38 @@ func (r *Registry) planGrow(b *batch, d *demand, missing int) (show func(), err 
 		return nil, err
 	}
 	return r.planGrowth(b, &g, missing, next), nil
+}
+
+// endedMost is how many containers are closed in one go.
+const endedMost = 1000
+
+// survey finds the open containers whose turn is next, those that are to be closed on the way, and
+// how many are to be made. The caller holds mu.
+func (r *Registry) survey(d *demand) (g growth, short int) {
+	o := r.open[d.replication]
+	if o == nil {
+		o = &openContainers{}
+	}
+	short = r.opts.OpenContainers
+	g.ended = slices.Clone(o.full[:min(endedMost, len(o.full))])
+	for i := 0; i < len(o.list) && len(g.more) < r.opts.OpenContainers; i++ {
+		c := o.list[(o.turn+1+i)%len(o.list)]
+		switch {
+		case r.ending(c):
+			if len(g.ended) < endedMost {
+				g.ended = append(g.ended, c)
+			}
+		case r.takesBlocks(c):
+			short--
+			if d.suits(c) {
+				g.more = append(g.more, c)
+			}
+		}
+	}
+	if len(g.more) == 0 {
+		short = max(1, short)
+	}
+	return g, short
 }
 
 // makeContainers makes containers for a request. The caller holds mu.

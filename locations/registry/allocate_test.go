@@ -271,3 +271,35 @@ func TestManyWritersGetBlocksOfTheirOwn(t *testing.T) {
 		t.Errorf("%d blocks", len(seen))
 	}
 }
+
+// TestManyOpenContainersAreUsedAFewAtATime: of those that were imported open, no more are written to
+// the disk for a block than should be open, and all get their turn.
+func TestManyOpenContainersAreUsedAFewAtATime(t *testing.T) {
+	r := open(t, registry.Options{ContainerBlocks: 10, OpenContainers: 4})
+	join(t, r, 4, "/r")
+	var ids []uint64
+	for id := range uint64(3000) {
+		ids = append(ids, 1+id)
+	}
+	member(t, r, false, []muster.NodeNumber{0, 1, 2}, ids...)
+	q := registry.AllocateRequest{Replication: three, Count: 40}
+	if a := allocate(t, r, q); len(a.Placements) != 4 {
+		t.Errorf("40 blocks in %d containers", len(a.Placements))
+	}
+	if _, err := r.SetNodeState(t.Context(), "dn3", muster.Draining); err != nil {
+		t.Fatal(err)
+	}
+	q.Count = muster.MaxBlocks
+	for range 3 {
+		allocate(t, r, q)
+	}
+	if s := r.Stats(); s.Containers > 3000+20 || s.Open > 20 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := r.SetNodeState(t.Context(), "dn0", muster.Draining); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Allocate(t.Context(), q); !errors.Is(err, muster.ErrUnavailable) {
+		t.Error(err)
+	}
+}

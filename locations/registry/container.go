@@ -109,11 +109,14 @@ func (r *Registry) add(c *container) {
 
 // end notes that containers are closed. The caller holds mu.
 func (r *Registry) end(containers []*container) {
+	of := map[muster.Replication]struct{}{}
 	for _, c := range containers {
 		c.closed, c.since = true, r.seq
+		of[c.replication] = struct{}{}
 	}
-	for _, c := range containers {
-		o := r.open[c.replication]
-		o.list = slices.DeleteFunc(o.list, func(c *container) bool { return c.closed })
+	for replication := range of {
+		o := r.open[replication]
+		closed := func(c *container) bool { return c.closed }
+		o.list, o.full = slices.DeleteFunc(o.list, closed), slices.DeleteFunc(o.full, closed)
 	}
 }

@@ -117,7 +117,7 @@ func (r *Registry) Stats() Stats {
 		}
 	}
 	for _, o := range r.open {
-		s.Open += len(o.list)
+		s.Open += len(o.list) + len(o.full)
 	}
 	return s
 }
