@@ -14,6 +14,14 @@
 // Exactly one outcome comes for each path, after its last row: so a path is known as
 // finished while later ones still come, and no row is ever missing silently.
 //
+// # Locations
+//
+// [Client.Stat] says nothing of where blocks are, and costs accordingly;
+// [Client.StatLocated] is for planners, [Client.Locate] for those who want a part of a
+// file. A reader calls [Client.OpenLocated], and calls it again with what proved wrong when
+// no replica of a block could be read. Replicas come in the order of their distance from
+// Options.Reader.
+//
 // # Failures
 //
 // Errors about a path are *fs.PathError (or *os.LinkError where there are two

@@ -140,7 +140,7 @@ func TestAFileOfAsManyBlocksAsThereCanBe(t *testing.T) {
 		if got := containersOf(r); !slices.Equal(got, containers) || r.Located.Next != 0 || len(r.Located.Nodes) != 3 {
 			t.Errorf("%s: %d blocks, next %d, %d nodes", name, len(got), r.Located.Next, len(r.Located.Nodes))
 		}
-		if n := proto.Size(r.Located) + proto.Size(&pb.EntryReply{Blocks: r.Entry.Blocks}); n > 800<<10 {
+		if n := proto.Size(r.Located) + proto.Size(&pb.EntryReply{Blocks: r.Entry.Blocks}); n > 500_000 {
 			t.Errorf("%s: %d bytes", name, n)
 		}
 	}

@@ -34,7 +34,7 @@ type handlers struct {
 var _ pb.DRPCNamespaceServer = (*handlers)(nil)
 
 // features are what clients may ask for by name.
-var features = []string{"compression", "list", "list-page", "own-entries", "request-ids", "snapshot"}
+var features = []string{"compression", "list", "list-page", "locate", "own-entries", "request-ids", "snapshot"}
 
 // Capabilities says what the server can do and which bounds it keeps.
 func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) (*pb.CapabilitiesReply, error) {

@@ -261,7 +261,7 @@ type CapabilitiesReply struct {
 	MaxMessageBytes  uint32                 `protobuf:"varint,6,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
 	MaxBatchCommands uint32                 `protobuf:"varint,7,opt,name=max_batch_commands,json=maxBatchCommands,proto3" json:"max_batch_commands,omitempty"`
 	MaxBatchBytes    uint32                 `protobuf:"varint,8,opt,name=max_batch_bytes,json=maxBatchBytes,proto3" json:"max_batch_bytes,omitempty"`
-	Features         []string               `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"` // "compression", "list", "list-page", "own-entries", "request-ids", "snapshot"
+	Features         []string               `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"` // "compression", "list", "list-page", "locate", "own-entries", "request-ids", "snapshot"
 	User             string                 `protobuf:"bytes,10,opt,name=user,proto3" json:"user,omitempty"`        // the caller as the server knows it
 	Superuser        bool                   `protobuf:"varint,11,opt,name=superuser,proto3" json:"superuser,omitempty"`
 	MaxChunkPaths    uint32                 `protobuf:"varint,12,opt,name=max_chunk_paths,json=maxChunkPaths,proto3" json:"max_chunk_paths,omitempty"` // of a message of a stream; 0: an older server, which takes 256
