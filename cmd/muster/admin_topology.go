@@ -30,10 +30,10 @@ func newTopologyCommand(a *app) *cobra.Command {
 
 // topologyReport is what topology -o json prints.
 type topologyReport struct {
-	Boot    uint64        `json:"boot"`
+	Boot    uint64        `json:"boot,string"` // more digits than JSON's readers keep
 	Version uint64        `json:"version"`
 	Warning string        `json:"warning,omitempty"`
-	Levels  []levelReport `json:"levels"`
+	Levels  []levelReport `json:"levels"` // none: root, rack and node
 	Nodes   []nodeReport  `json:"nodes"`
 	Rules   []ruleReport  `json:"rules"`
 }

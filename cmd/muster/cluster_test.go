@@ -73,13 +73,18 @@ func scriptClient(ts *testscript.TestScript) *client.Client {
 	return c
 }
 
-// peerPool returns connections to the script's server that prove its cluster key.
+// peerPool returns connections to the script's location service, or else to its server,
+// that prove the cluster key.
 func peerPool(ts *testscript.TestScript, role string) *rpc.Pool {
-	cluster, err := server.ClusterKey(ts.MkAbs("data"), "", slog.New(slog.DiscardHandler))
+	address, keyFile := ts.Getenv("MUSTER_SERVER"), ""
+	if service := ts.Getenv("LOCATIONS"); service != "" {
+		address, keyFile = service, ts.MkAbs("cluster.key")
+	}
+	cluster, err := server.ClusterKey(ts.MkAbs("data"), keyFile, slog.New(slog.DiscardHandler))
 	ts.Check(err)
 	key, err := rpc.NewPeerKey(cluster)
 	ts.Check(err)
-	pool := rpc.NewPool(ts.Getenv("MUSTER_SERVER"), rpc.PoolOptions{PeerKey: key, PeerRole: role})
+	pool := rpc.NewPool(address, rpc.PoolOptions{PeerKey: key, PeerRole: role})
 	ts.Defer(func() { _ = pool.Close() })
 	return pool
 }

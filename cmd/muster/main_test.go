@@ -41,7 +41,11 @@ func TestMain(m *testing.M) {
 //	server [FLAG...]   starts muster up on $WORK/data and sets MUSTER_SERVER
 //	stop-server        stops it, which must go well
 //	kill-server        kills it, as a crash would
-//	datanodes COUNT    makes datanodes join it: dn0 in rack /r0, dn1 in /r1 ...
+//	locations [FLAG...]
+//	                   starts muster locations on $WORK/locations and sets LOCATIONS; its key is
+//	                   in $WORK/cluster.key
+//	stop-locations     stops it, which must go well
+//	datanodes COUNT    makes datanodes join it, or else the server: dn0 in rack /r0, dn1 in /r1 ...
 //	put PATH REPLICATION BLOCKS
 //	                   makes a file of blocks of 100 bytes on them
 //
@@ -56,6 +60,7 @@ func scriptParams() testscript.Params {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverKey{}] = new(testServer)
+			env.Values[locationsKey{}] = new(testServer)
 			// Under the race detector each program would sleep for a second when it ends.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
@@ -70,32 +75,40 @@ func scriptParams() testscript.Params {
 			"server":      startServer,
 			"stop-server": stopServer,
 			"kill-server": killServer,
-			"datanodes":   joinNodes,
-			"put":         putFile,
+
+			"locations":      startLocations,
+			"stop-locations": stopLocations,
+			"datanodes":      joinNodes,
+			"put":            putFile,
 		},
 	}
 }
 
-// testServer is the server of one script.
+// testServer is a server of one script.
 type testServer struct {
 	cmd *exec.Cmd // nil: none is running
 }
 
 type serverKey struct{}
 
-var readyLine = regexp.MustCompile(`^muster is ready on (\S+), data in `)
+var readyLine = regexp.MustCompile(`^muster (?:locations )?is ready on (\S+), data in `)
 
 func startServer(ts *testscript.TestScript, neg bool, flags []string) {
-	server := ts.Value(serverKey{}).(*testServer)
+	args := append([]string{"up", "--data", ts.MkAbs("data"), "--listen", "127.0.0.1:0"}, flags...)
+	ts.Value(serverKey{}).(*testServer).start(ts, neg, args, "server.log", "MUSTER_SERVER")
+	ts.Defer(func() { stopServer(ts, false, nil) })
+}
+
+// start starts a server, and sets the variable to its address.
+func (server *testServer) start(ts *testscript.TestScript, neg bool, args []string, log, variable string) {
 	if neg || server.cmd != nil {
-		ts.Fatalf("server: one at a time, and it must start")
+		ts.Fatalf("%s: one at a time, and it must start", args[0])
 	}
 	binary, err := exec.LookPath("muster")
 	ts.Check(err)
-	args := append([]string{"up", "--data", ts.MkAbs("data"), "--listen", "127.0.0.1:0"}, flags...)
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = ts.Getenv("WORK")
-	stderr, err := os.Create(filepath.Join(cmd.Dir, "server.log"))
+	stderr, err := os.Create(filepath.Join(cmd.Dir, log))
 	ts.Check(err)
 	defer stderr.Close()
 	cmd.Stderr = stderr
@@ -103,33 +116,33 @@ func startServer(ts *testscript.TestScript, neg bool, flags []string) {
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	server.cmd = cmd
-	ts.Defer(func() { stopServer(ts, false, nil) })
-
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	match := readyLine.FindStringSubmatch(line)
 	if match == nil {
-		ts.Fatalf("server: ready line %q, %v; log:\n%s", line, err, ts.ReadFile("server.log"))
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		server.cmd = nil
+		ts.Fatalf("%s: ready line %q, %v; log:\n%s", args[0], line, err, ts.ReadFile(log))
 	}
-	ts.Setenv("MUSTER_SERVER", match[1])
+	ts.Setenv(variable, match[1])
 }
 
 func stopServer(ts *testscript.TestScript, neg bool, args []string) {
-	if err := endServer(ts, neg, args, syscall.SIGTERM); err != nil {
+	if err := ts.Value(serverKey{}).(*testServer).end(ts, neg, args, syscall.SIGTERM); err != nil {
 		ts.Fatalf("server: %v; log:\n%s", err, ts.ReadFile("server.log"))
 	}
 }
 
 func killServer(ts *testscript.TestScript, neg bool, args []string) {
-	if err := endServer(ts, neg, args, syscall.SIGKILL); err == nil {
+	if err := ts.Value(serverKey{}).(*testServer).end(ts, neg, args, syscall.SIGKILL); err == nil {
 		ts.Fatalf("no server was running, or it ended before it was killed")
 	}
 }
 
-// endServer returns how the script's server ended; nil if there is none.
-func endServer(ts *testscript.TestScript, neg bool, args []string, signal os.Signal) error {
-	server := ts.Value(serverKey{}).(*testServer)
+// end ends the server and returns how that went; nil if there is none.
+func (server *testServer) end(ts *testscript.TestScript, neg bool, args []string, signal os.Signal) error {
 	if neg || len(args) > 0 {
-		ts.Fatalf("stop-server and kill-server take no arguments, and must go well")
+		ts.Fatalf("what ends a server takes no arguments, and must go well")
 	}
 	if server.cmd == nil {
 		return nil
