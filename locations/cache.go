@@ -96,8 +96,12 @@ func (c *Cache) Get(ctx context.Context, ids []uint64, out []Located) error {
 	out = out[:len(ids)]
 	now := c.now()
 	var wants []want
+	var firsts [stage]*entry
 	for i, id := range ids {
-		if e := c.index.find(id); e != nil && c.fresh(e, now) {
+		if i%stage == 0 {
+			c.index.fetch(ids[i:min(i+stage, len(ids))], &firsts)
+		}
+		if e := firsts[i%stage].find(id); e != nil && c.fresh(e, now) {
 			e.touch()
 			out[i] = c.located(e)
 		} else {

@@ -48,12 +48,32 @@ func (x *index) chain(id uint64) *atomic.Pointer[entry] {
 }
 
 // find returns the entry of a container, nil if there is none.
-func (x *index) find(id uint64) *entry {
-	e := x.chain(id).Load()
+func (x *index) find(id uint64) *entry { return x.chain(id).Load().find(id) }
+
+// find looks from e on.
+func (e *entry) find(id uint64) *entry {
 	for e != nil && e.placement.Container != id {
 		e = e.next.Load()
 	}
 	return e
+}
+
+// stage is how many look-ups run side by side: more than a core has in flight, and few
+// enough that what they fetched is still in its nearest cache.
+const stage = 32
+
+// fetch reads the first entries of the chains of at most stage containers. A look-up is
+// two waits for memory, one after the other; so the waits of different containers
+// overlap. Atomic reads are made though nobody wants what they bring.
+func (x *index) fetch(ids []uint64, firsts *[stage]*entry) {
+	for i, id := range ids {
+		firsts[i] = x.chain(id).Load()
+	}
+	for i := range ids {
+		if e := firsts[i]; e != nil {
+			e.used.Load()
+		}
+	}
 }
 
 // insert adds the entry of a container that has none.
