@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io/fs"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -20,6 +21,8 @@ type Located struct {
 	// file is metadata only: where they are is unknown.
 	NoData bool
 }
+
+var _ fs.FileInfo = Located{}
 
 // LocatedBlock is a block and where it is.
 type LocatedBlock struct {

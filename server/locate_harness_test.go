@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/vfs"
-
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/locations"
@@ -78,7 +76,7 @@ func (s *source) take() [][]uint64 {
 	return calls
 }
 
-// located is a namespace server on a store in memory, beside a source.
+// located is a namespace server beside a source.
 type located struct {
 	t testing.TB
 	*source
@@ -107,7 +105,13 @@ func rackOf(n muster.NodeNumber) string { return fmt.Sprintf("/r%d", n/nodesPerR
 // startLocated starts a server. Reads of it come from the store, so that they count.
 func startLocated(t testing.TB) *located {
 	t.Helper()
-	tree, err := namespace.Open("", namespace.Options{FS: vfs.NewMem(), Superuser: "root", ImageBytes: 1})
+	return startLocatedOn(t, namespace.Options{ImageBytes: 1})
+}
+
+func startLocatedOn(t testing.TB, o namespace.Options) *located {
+	t.Helper()
+	o.Superuser = "root"
+	tree, err := namespace.Open(t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

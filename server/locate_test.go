@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
@@ -201,6 +202,29 @@ func TestStoreReadsOfCallsWithLocations(t *testing.T) {
 	}
 }
 
+// TestHotCallsReadNothingOfTheStore: names and rows are in memory.
+func TestHotCallsReadNothingOfTheStore(t *testing.T) {
+	l := startLocatedOn(t, namespace.Options{})
+	l.replicated(1, 2)
+	l.file("/w/t/f", 1, 2)
+	l.apply(muster.Symlink{Path: "/l", Target: "w/t"})
+	calls := func() {
+		for name, call := range l.all() {
+			if _, err := call(as(t, "root"), "/l/f"); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	for range 20 {
+		calls()
+	}
+	before := l.tree.Stats()
+	calls()
+	if after := l.tree.Stats(); after.Gets != before.Gets || after.Seeks != before.Seeks || after.Views != before.Views+4 {
+		t.Errorf("%d gets, %d seeks, %d views", after.Gets-before.Gets, after.Seeks-before.Seeks, after.Views-before.Views)
+	}
+}
+
 // TestTheViewIsGivenBackBeforeTheServiceIsAsked: the service's answer waits for all views.
 func TestTheViewIsGivenBackBeforeTheServiceIsAsked(t *testing.T) {
 	for _, name := range []string{"stat", "locate", "open", "lookup"} {
@@ -259,10 +283,15 @@ func TestLocateReturnsTheBlocksThatOverlapTheRange(t *testing.T) {
 			t.Errorf("offset %d: %v", from, err)
 		}
 	}
+	// Nothing else is asked for.
+	l.replicated(11, 12, 13)
+	l.file("/g", 11, 12, 13)
 	l.take()
-	l.client.Locate(as(t, "root"), &pb.LocateRequest{Path: []byte("/f"), Offset: 100, Length: 1})
-	if s := l.cache.Stats(); s.Size != 4 {
-		t.Errorf("%d containers are cached, want those of the ranges", s.Size)
+	if _, err := l.client.Locate(as(t, "root"), &pb.LocateRequest{Path: []byte("/g"), Offset: 100, Length: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.take(); !slices.EqualFunc(got, [][]uint64{{12}}, slices.Equal) {
+		t.Errorf("the service was asked for %v, want container 12", got)
 	}
 }
 
