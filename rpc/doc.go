@@ -3,8 +3,9 @@
 // A client makes a [Pool] for a server's address and gives it to the generated client;
 // [ClientContext] says who calls. A server gives its handlers to [NewServer], which
 // knows the caller ([Caller]), carries deadlines, recovers panics, keeps the limits and
-// stops gracefully. Both speak dRPC after a short preface, one call at a time on a
-// connection.
+// stops gracefully. It may have more services than one; those for peers are open to
+// connections alone that have proven the cluster key ([PeerKey], [Peer]). Both speak dRPC
+// after a short preface, one call at a time on a connection.
 //
 // The rest converts: errors ([ToWire], [FromWire]), paths ([AppendPath], [UnpackPaths]),
 // commands, entries, and the messages of a listing ([ListRequest], [ListReply]), which are

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/vfs"
+	"github.com/cockroachdb/pebble/vfs/errorfs"
+
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
 	"github.com/muster-fs/muster/locations/member"
@@ -416,4 +419,65 @@ type counted struct {
 func (c counted) Lookup(ctx context.Context, ids []uint64) (locations.Answer, error) {
 	c.asked <- len(ids)
 	return c.Source.Lookup(ctx, ids)
+}
+
+// A server whose location service cannot write any more ends, as with its own store.
+func TestAServerWhoseRegistryFailsEnds(t *testing.T) {
+	key, disk := keyFile(t, 1), new(failingDisk)
+	o := registry.Options{FS: errorfs.Wrap(vfs.NewMem(), disk)}
+	s, err := server.Start(t.Context(), server.Options{Dir: t.TempDir(), KeyFile: key, Locations: server.Locating{Registry: o}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := server.StartLocations(t.Context(), server.LocationsOptions{Dir: t.TempDir(), KeyFile: key, Registry: registry.Options{FS: errorfs.Wrap(vfs.NewMem(), disk)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.failed.Store(true)
+	for _, s := range []interface {
+		Addr() net.Addr
+		Done() <-chan struct{}
+		Err() error
+		Shutdown(context.Context) error
+	}{s, l} {
+		p := peers(t, s.Addr().String(), key, rpc.RoleDatanode)
+		_, err := pb.NewDRPCLocationsClient(p).Register(t.Context(), &pb.RegisterRequest{Id: "dn", Host: "h", Port: 1})
+		wantCode(t, err, muster.ErrUnavailable)
+		_ = p.Close()
+		<-s.Done()
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "the store failed") || s.Shutdown(t.Context()) != err {
+			t.Errorf("Err is %v", err)
+		}
+	}
+}
+
+// Who waits for a new topology does not hold up a server that stops.
+func TestAStopDoesNotWaitForTheTopology(t *testing.T) {
+	key := keyFile(t, 1)
+	s := startLocations(t, server.LocationsOptions{KeyFile: key})
+	calls := pb.NewDRPCLocationsClient(peers(t, s.Addr().String(), key, rpc.RoleNamespace))
+	first, err := calls.Topology(t.Context(), &pb.TopologyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := calls.Topology(t.Context(), &pb.TopologyRequest{Boot: first.Boot, Version: first.Version, WaitMs: 60_000})
+		answered <- err
+	}()
+	stats := pb.NewDRPCLocationsClient(peers(t, s.Addr().String(), key, rpc.RoleNamespace))
+	eventually(t, "both connections are there", func() bool {
+		r, err := stats.LocationsStatus(t.Context(), &pb.LocationsStatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.Counters {
+			if c.Name == "connections" {
+				return c.Value == 2
+			}
+		}
+		return false
+	})
+	stopLocations(t, s) // within 20 s, and without an error
+	wantCode(t, <-answered, muster.ErrUnavailable)
 }
