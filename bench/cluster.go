@@ -49,8 +49,8 @@ type Cluster struct {
 	service clusterService
 	racks   int
 
-	mu       sync.Mutex                  // guards what follows, and what the datanodes hold; never held over a call
-	nodes    []*simulated                // by their place in the cluster
+	mu       sync.Mutex   // guards what follows, and what the datanodes hold; never held over a call
+	nodes    []*simulated // by their place in the cluster
 	byNumber map[muster.NodeNumber]*simulated
 }
 
@@ -58,8 +58,8 @@ type Cluster struct {
 type clusterService interface {
 	join(ctx context.Context, o member.Options) (membership, error)
 	allocate(ctx context.Context, q registry.AllocateRequest) (registry.Allocation, error)
-	// make makes containers that take no blocks.
-	make(ctx context.Context, r muster.Replication, n int) ([]registry.Imported, error)
+	// closed makes containers that take no blocks.
+	closed(ctx context.Context, r muster.Replication, n int) ([]registry.Imported, error)
 	closeContainer(ctx context.Context, id uint64) error
 	close() error
 }
@@ -232,7 +232,7 @@ func (c *Cluster) Allocate(ctx context.Context, r muster.Replication, blocks int
 // them, and returns their ids. With no wire that takes little time for millions; over one each
 // takes two calls.
 func (c *Cluster) Make(ctx context.Context, r muster.Replication, containers int) ([]uint64, error) {
-	made, err := c.service.make(ctx, r, containers)
+	made, err := c.service.closed(ctx, r, containers)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (s *wireService) closeContainer(ctx context.Context, id uint64) error {
 	return err
 }
 
-func (s *wireService) make(ctx context.Context, r muster.Replication, n int) ([]registry.Imported, error) {
+func (s *wireService) closed(ctx context.Context, r muster.Replication, n int) ([]registry.Imported, error) {
 	made := make([]registry.Imported, n)
 	for i := range made {
 		a, err := s.allocate(ctx, registry.AllocateRequest{Replication: r, Count: 1})
@@ -92,11 +92,11 @@ func (s localService) closeContainer(ctx context.Context, id uint64) error {
 	return s.registry.CloseContainer(ctx, id)
 }
 
-// firstMade is the id of the first container that make makes: far above those of containers that
+// firstMade is the id of the first container that is made closed: far above those of containers that
 // are made for blocks.
 const firstMade = 1 << 32
 
-func (s localService) make(ctx context.Context, r muster.Replication, n int) ([]registry.Imported, error) {
+func (s localService) closed(ctx context.Context, r muster.Replication, n int) ([]registry.Imported, error) {
 	var nodes []muster.NodeNumber
 	for _, d := range s.registry.Datanodes() {
 		nodes = append(nodes, d.Node.Number)
@@ -215,4 +215,3 @@ var (
 	_ membership     = (*member.Member)(nil)
 	_ membership     = (*seat)(nil)
 )
-
