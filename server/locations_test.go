@@ -206,6 +206,13 @@ func TestUsersDoNotCallTheLocationService(t *testing.T) {
 			if !strings.Contains(err.Error(), "cluster.key_file") {
 				t.Errorf("%s: %v does not name the remedy", name, err)
 			}
+			if report, err := calls.Report(root(t)); err == nil {
+				_ = report.Send(&pb.ReportRequest{Last: true}) // the answer tells
+				_, err = report.CloseAndRecv()
+				wantCode(t, err, muster.ErrUnauthenticated)
+			} else {
+				wantCode(t, err, muster.ErrUnauthenticated)
+			}
 			_ = pool.Close()
 		}
 	}

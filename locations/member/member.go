@@ -73,11 +73,12 @@ func Join(ctx context.Context, pool *rpc.Pool, o Options) (*Member, error) {
 	}
 	m := &Member{options: o, client: pb.NewDRPCLocationsClient(pool), done: make(chan struct{}), reporting: make(chan struct{}, 1)}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := m.register(ctx)
+		err := m.attempt(ctx)
 		if err == nil {
 			break
 		}
-		if !rpc.Retryable(err) || !sleep(ctx, pause) {
+		late := errors.Is(err, muster.ErrDeadline) && ctx.Err() == nil
+		if !rpc.Retryable(err) && !late || !sleep(ctx, pause) {
 			return nil, err
 		}
 	}
@@ -110,6 +111,13 @@ func (m *Member) registered() *pb.RegisterReply {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known
+}
+
+// attempt is register, and not for ever.
+func (m *Member) attempt(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return m.register(ctx)
 }
 
 func (m *Member) register(ctx context.Context) error {
@@ -154,8 +162,12 @@ func (m *Member) beat(ctx context.Context) {
 	}
 }
 
-// callTimeout bounds a heartbeat, and what follows from it but reports.
-const callTimeout = 10 * time.Second
+// The bounds of a heartbeat with what follows from it but reports, and of a report. A
+// service that takes longer is tried again.
+const (
+	callTimeout   = 10 * time.Second
+	reportTimeout = time.Minute
+)
 
 // heartbeat sends one, and does what the service asks for.
 func (m *Member) heartbeat(ctx context.Context) error {
@@ -192,7 +204,7 @@ func (m *Member) Report(ctx context.Context, changes []Replica) (unknown uint64,
 	if !errors.Is(err, muster.ErrNotFound) {
 		return unknown, err
 	}
-	if err := m.register(ctx); err != nil {
+	if err := m.attempt(ctx); err != nil {
 		return 0, err
 	}
 	return m.report(ctx, true, m.options.Replicas)
@@ -222,7 +234,7 @@ const reportChunk = 10_000
 // send sends a report, in as many messages as it takes.
 func (m *Member) send(ctx context.Context, full bool, replicas []Replica) (unknown uint64, err error) {
 	known := m.registered()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	stream, err := m.client.Report(ctx)
 	if err != nil {
