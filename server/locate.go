@@ -34,12 +34,12 @@ func (h *handlers) Locate(ctx context.Context, r *pb.LocateRequest) (*pb.Located
 	if n := r.GetLength(); n > 0 && n < math.MaxInt64-want.from {
 		want.to = want.from + n
 	}
-	return h.locate(ctx, want, order{!r.GetUnsorted(), r.GetReader()}, h.cache.Get)
+	return h.locate(ctx, want, order{!r.GetUnsorted(), r.GetReader()}, h.get)
 }
 
 // Open returns a file's status and all its blocks for reading.
 func (h *handlers) Open(ctx context.Context, r *pb.OpenRequest) (*pb.LocatedReply, error) {
-	ask := h.cache.Get
+	ask := asking(h.get)
 	if len(r.GetRefresh()) > 0 {
 		stale, err := staleFromPB(r.GetRefresh())
 		if err != nil {
@@ -98,7 +98,7 @@ func (h *handlers) statLocated(ctx context.Context, r *pb.PathRequest, follow bo
 	if err != nil || f.entry.Kind != uint32(muster.File) {
 		return f.entry, err
 	}
-	places, err := asking(h.cache.Get).places(ctx, f)
+	places, err := asking(h.get).places(ctx, f)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ type Locating struct {
 	// Wrap returns what the cache asks instead of the service, for tests that count, delay and
 	// spoil the calls; nil: the service itself.
 	Wrap func(locations.Source) locations.Source
+	// Direct says that Stat, Locate and Open ask the service each time, and not the cache, as
+	// Apache Ozone's did before HDDS-17731: what experiments hold the cache against.
+	Direct bool
 }
 
 // Validate names the first option that is out of bounds.
@@ -33,6 +36,7 @@ func (o Locating) Validate() error {
 type locating struct {
 	service  service
 	cache    *locations.Cache
+	direct   locations.Source // asked each time instead of the cache; nil: it is not
 	topology *topology.Map
 	registry *registry.Registry // of the server's own service, else nil
 	own      *locationCalls     // the calls of that, else nil
@@ -56,6 +60,9 @@ func (l *life) locate(o Options) (*locating, error) {
 	}
 	if o.Locations.Wrap != nil {
 		source = o.Locations.Wrap(source)
+	}
+	if o.Locations.Direct {
+		parts.direct = source
 	}
 	cache, err := locations.New(source, o.Locations.Cache)
 	if err != nil {

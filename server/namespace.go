@@ -22,6 +22,7 @@ type handlers struct {
 	tree                                *namespace.Tree
 	lister                              *listing.Lister
 	cache                               *locations.Cache
+	direct                              locations.Source // asked each time instead of the cache; nil: it is not
 	topology                            *topology.Map
 	locations                           service // what else is asked of the location service
 	rpc                                 *rpc.Server

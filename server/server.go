@@ -94,7 +94,7 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	h := &handlers{
-		tree: tree, cache: s.locations.cache, topology: s.locations.topology, locations: s.locations.service,
+		tree: tree, cache: s.locations.cache, direct: s.locations.direct, topology: s.locations.topology, locations: s.locations.service,
 		log: s.log, version: o.Version, started: time.Now(),
 	}
 	if h.lister, err = listing.New(tree, o.Listing); err != nil {
