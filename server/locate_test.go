@@ -71,7 +71,7 @@ func TestLocateReturnsTheBlocksThatOverlapTheRange(t *testing.T) {
 	}
 	l.apply(muster.Create{Path: "/f", Length: total, Replication: muster.Replicated(3), Blocks: blocks})
 	for _, from := range []int64{0, 1, 99, 100, 101, 102, 350, 351, 390, 391, 5000, 1 << 62} {
-		for _, n := range []int64{-1, 0, 1, 2, 100, 101, 300, 391, 9999, 1<<63 - 1} {
+		for _, n := range []int64{-1, 0, 1, 2, 100, 101, 300, 391, 9999, 1<<63 - 2, 1<<63 - 1} {
 			r, err := l.client.Locate(as(t, "root"), &pb.LocateRequest{Path: []byte("/f"), Offset: from, Length: n})
 			if err != nil {
 				t.Fatalf("%d bytes at %d: %v", n, from, err)
