@@ -41,20 +41,19 @@ func ownUsage() usage {
 
 // serverUsage is that of the server's process, as far as its status tells.
 func serverUsage(ctx context.Context, c *client.Client) (usage, error) {
-	u := unknown()
 	s, err := c.Status(ctx)
 	if err != nil {
-		return u, err
+		return unknown(), err
 	}
-	for _, counter := range s.Counters {
-		switch counter.Name {
-		case "cpu_seconds":
-			u.cpu = counter.Value
-		case "mallocs":
-			u.mallocs = counter.Value
-		case "alloc_bytes":
-			u.bytes = counter.Value
+	return usage{counterOf(s, "cpu_seconds"), counterOf(s, "mallocs"), counterOf(s, "alloc_bytes")}, nil
+}
+
+// counterOf is a counter of a server; NaN: it does not tell.
+func counterOf(s client.Status, name string) float64 {
+	for _, c := range s.Counters {
+		if c.Name == name {
+			return c.Value
 		}
 	}
-	return u, nil
+	return math.NaN()
 }

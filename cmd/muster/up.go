@@ -24,7 +24,10 @@ import (
 )
 
 func newUpCommand(a *app) *cobra.Command {
-	var parent parentFlags
+	var (
+		parent parentFlags
+		direct bool
+	)
 	cmd := &cobra.Command{
 		Use:   "up --data DIR",
 		Short: "Start a server",
@@ -32,10 +35,14 @@ func newUpCommand(a *app) *cobra.Command {
 output says that it is ready, and where; the log goes to standard error. An interrupt or
 SIGTERM stops it: calls in progress are finished first. A second one kills it.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return parent.run(cmd.Context(), a.stdin, a.up) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return parent.run(cmd.Context(), a.stdin, func(ctx context.Context) error { return a.up(ctx, direct) })
+		},
 	}
 	serverFlags(cmd.Flags())
 	parent.add(cmd.Flags())
+	cmd.Flags().BoolVar(&direct, "direct", false, "ask the location service each time, and no cache")
+	_ = cmd.Flags().MarkHidden("direct") // it exists; experiments use it
 	return cmd
 }
 
@@ -47,13 +54,15 @@ func serverFlags(flags *pflag.FlagSet) {
 	logFlags(flags)
 }
 
-// up serves until ctx ends or the server fails.
-func (a *app) up(ctx context.Context) error {
+// up serves until ctx ends or the server fails. If it is direct it has no use for the cache of
+// locations.
+func (a *app) up(ctx context.Context, direct bool) error {
 	logger := newLogger(a.stderr, a.config.Log)
 	options, err := serverOptions(a.config, logger)
 	if err != nil {
 		return err
 	}
+	options.Locations.Direct = direct
 	s, err := server.Start(ctx, options)
 	if err != nil {
 		return err
