@@ -286,6 +286,7 @@ func TestFailedLogSyncIsTerminal(t *testing.T) {
 				t.Errorf("call %d: %+v, want UNAVAILABLE", i, a)
 			}
 		}
+		synctest.Wait() // the views go a moment after the answers
 		if n := fatal.Load(); n != 1 {
 			t.Errorf("OnFatal was called %d times", n)
 		}
