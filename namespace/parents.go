@@ -98,7 +98,7 @@ func (r *Reader) lookRoot(row *muster.Row) ([]byte, error) {
 }
 
 func (r *Reader) readChild(dir uint64, name string, row *muster.Row) ([]byte, error) {
-	v, err := r.snap.child(dir, name)
+	v, err := r.lookups.child(&r.snap, dir, name)
 	if err == nil && v != nil {
 		_, err = decodeRow(v, row)
 	}

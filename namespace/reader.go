@@ -1,8 +1,6 @@
 package namespace
 
 import (
-	"github.com/cockroachdb/pebble"
-
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/namespace/images"
 )
@@ -39,11 +37,12 @@ type Reader struct {
 	images   bool // the cache keeps something
 	view     *View
 	snap     snapshot
+	lookups  lookups
 	walk     walker
 	parents  [parents]parent
 	load     loading
 	children children
-	heads    *pebble.Iterator
+	heads    records
 	blocks   bool // the scan wants block lists
 	err      error
 	list     []muster.Block
@@ -72,20 +71,23 @@ func (v *View) NewReader(caller *muster.Identity) *Reader {
 // Close ends the reader and gives it back.
 func (r *Reader) Close() {
 	r.noteClosed(r.children.scan.close())
-	if r.heads != nil {
-		r.noteClosed(storeError(r.heads.Close()))
-		r.heads = nil
-	}
+	r.noteClosed(r.lookups.close())
+	r.noteClosed(r.heads.close())
 	r.noteClosed(r.load.close())
 	c := &r.tree.counters
 	c.gets.Add(r.snap.gets)
-	c.seeks.Add(r.snap.seeks + r.load.seeks)
+	c.seeks.Add(r.seeks())
 	if r.hits+r.misses > 0 {
 		r.cache.AddLookups(r.hits, r.misses)
 	}
-	r.snap.gets, r.snap.seeks, r.load.seeks, r.hits, r.misses = 0, 0, 0, 0, 0
+	r.snap.gets, r.snap.seeks, r.heads.seeks, r.load.seeks, r.load.records.seeks, r.hits, r.misses = 0, 0, 0, 0, 0, 0, 0
 	r.forget()
 	r.tree.readers.Put(r)
+}
+
+// seeks is how often an iterator was positioned.
+func (r *Reader) seeks() uint64 {
+	return r.snap.seeks + r.heads.seeks + r.load.seeks + r.load.records.seeks
 }
 
 // forget lets go of all that is not the reader's own.
