@@ -97,6 +97,7 @@ func (r *Reader) forget() {
 	r.view, r.snap.snap, r.err, r.row = nil, nil, nil, muster.Row{}
 	r.parents = [parents]parent{}
 	r.children.image = image{}
+	clear(r.items[:cap(r.items)])
 	r.load.row, r.load.rec = muster.Row{}, record{}
 }
 
