@@ -88,7 +88,9 @@ func (r *Reader) enter(p *parent, name string) {
 	})
 	if p.rows, p.hint = (image{}), 0; p.run.as == whole {
 		p.rows.open(p.run.item)
-		p.hint = p.rows.n
+		if p.hint = p.rows.n; p.rows.n > 0 && string(p.rows.name(0)) == name { // as where paths are in order
+			p.hint = 0
+		}
 	}
 }
 
