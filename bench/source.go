@@ -32,7 +32,9 @@ func (w wire) page(ctx context.Context, paths []string, cursor []byte, limit int
 		return nil, err
 	}
 	each(part{batch: b})
-	return b.Cursor, nil
+	next := b.Cursor
+	b.Release()
+	return next, nil
 }
 
 func (w wire) stream(ctx context.Context, paths []string, each func(part)) error {
@@ -41,6 +43,7 @@ func (w wire) stream(ctx context.Context, paths []string, each func(part)) error
 			return err
 		}
 		each(part{batch: b})
+		b.Release()
 	}
 	return nil
 }
@@ -81,12 +84,12 @@ func (d direct) stream(ctx context.Context, paths []string, each func(part)) err
 	})
 }
 
-// part is one message of an answer. One of the two fields is set.
+// part is one message of an answer, valid until each returns. One of the two fields is set.
 type part struct {
 	batch   *client.Batch
-	message *listing.Message // valid until each returns
-	paths   []string         // of the message's call
-	columns rows.Columns     // of the message's rows
+	message *listing.Message
+	paths   []string     // of the message's call
+	columns rows.Columns // of the message's rows
 }
 
 // rows is how many rows came. Those of a message are counted when their path ends.
