@@ -31,9 +31,8 @@ func (w wire) page(ctx context.Context, paths []string, cursor []byte, limit int
 	if err != nil {
 		return nil, err
 	}
-	each(part{batch: b})
 	next := b.Cursor
-	b.Release()
+	each(part{batch: b})
 	return next, nil
 }
 
@@ -43,7 +42,6 @@ func (w wire) stream(ctx context.Context, paths []string, each func(part)) error
 			return err
 		}
 		each(part{batch: b})
-		b.Release()
 	}
 	return nil
 }
@@ -84,12 +82,12 @@ func (d direct) stream(ctx context.Context, paths []string, each func(part)) err
 	})
 }
 
-// part is one message of an answer, valid until each returns. One of the two fields is set.
+// part is one message of an answer. One of the two fields is set.
 type part struct {
 	batch   *client.Batch
-	message *listing.Message
-	paths   []string     // of the message's call
-	columns rows.Columns // of the message's rows
+	message *listing.Message // valid until each returns
+	paths   []string         // of the message's call
+	columns rows.Columns     // of the message's rows
 }
 
 // rows is how many rows came. Those of a message are counted when their path ends.
@@ -110,6 +108,13 @@ func (p part) hasRows() bool {
 		return p.batch.Len() > 0
 	}
 	return len(p.message.Frame) > 0
+}
+
+// release gives back the memory of a part that nobody looks at any more.
+func (p part) release() {
+	if p.batch != nil {
+		p.batch.Release()
+	}
 }
 
 // read reads what a planner reads of each row, if the rows are decoded.
