@@ -102,9 +102,10 @@ func (c *cell) round(ctx context.Context, a Arm, p plan) (round, error) {
 	own := ownUsage()
 	var t tally
 	r := round{empty: math.NaN()}
+	take := func(p part) { t.take(p); p.release() }
 	t.begin = time.Now()
 	for range p.times {
-		calls, err := a.list(ctx, c.timed, c.paths[:p.directories], t.take)
+		calls, err := a.list(ctx, c.timed, c.paths[:p.directories], take)
 		if err != nil {
 			return round{}, err
 		}

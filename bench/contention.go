@@ -24,14 +24,28 @@ type Contention struct {
 	Writers int            // at least 1
 	Batch   int            // creations in a writer's call; at least 1
 
-	Rounds    int           // at least 1; each runs all five arms
+	Rounds    int           // at least 1; each runs all five arms, each time another one first
 	RoundTime time.Duration // of an arm
 	Progress  Progress
 
 	paths []string
 	files atomic.Int64 // made so far
 	call  float64      // seconds of CPU of a call that does nothing
+
+	last      [contentionArms]together
+	asWriters float64 // calls a second that were to burn what writers do, when that arm ran last
+	asStream  float64 // the same for the stream
 }
+
+// The arms of a Contention.
+const (
+	writersAlone = iota
+	streamAlone
+	streamAndWriters
+	streamAndBurners
+	writersAndBurners
+	contentionArms
+)
 
 // ContentionResult is what a Contention found: medians of its rounds.
 type ContentionResult struct {
@@ -79,21 +93,22 @@ func (e *Contention) Run(ctx context.Context) (ContentionResult, error) {
 			return r, err
 		}
 	}
-	if _, err := e.together(ctx, e.stream); err != nil { // warms up
-		return r, err
-	}
 	burn, err := e.together(ctx, e.burners(0))
 	if err != nil {
 		return r, err
 	}
 	e.call = burn.cpu / burn.pace[0]
+	if err := e.round(ctx, 0); err != nil { // warms up, and finds what is to be burnt
+		return r, err
+	}
 	set, stop := e.Progress.begin("a stream beside writers", e.Rounds)
 	defer stop()
 	rounds := make([]contentionRound, e.Rounds)
 	for i := range rounds {
-		if rounds[i], err = e.round(ctx); err != nil {
+		if err := e.round(ctx, i); err != nil {
 			return r, err
 		}
+		rounds[i] = e.compare()
 		set(i + 1)
 	}
 	r.summarize(rounds)
@@ -116,35 +131,49 @@ func (e *Contention) Validate() error {
 
 func (e *Contention) folder(writer int) string { return fmt.Sprintf("%s/%d", e.Root, writer) }
 
-// round runs each arm once. What burns CPU does so at the rate that was found just before.
-func (e *Contention) round(ctx context.Context) (r contentionRound, err error) {
-	writers, err := e.together(ctx, e.writers)
-	if err != nil {
-		return r, err
+// round runs each arm once, beginning with the n-th.
+func (e *Contention) round(ctx context.Context, n int) (err error) {
+	for k := range contentionArms {
+		arm := (n + k) % contentionArms
+		if e.last[arm], err = e.together(ctx, e.works(arm)...); err != nil {
+			return err
+		}
 	}
-	stream, err := e.together(ctx, e.stream)
-	if err != nil {
-		return r, err
+	return nil
+}
+
+// works are what runs in an arm. Burners burn what was found last.
+func (e *Contention) works(arm int) []work {
+	switch arm {
+	case writersAlone:
+		return []work{e.writers}
+	case streamAlone:
+		return []work{e.stream}
+	case streamAndWriters:
+		return []work{e.stream, e.writers}
+	case streamAndBurners:
+		e.asWriters = e.last[streamAndWriters].pace[1] * e.cpuEach(writersAlone) / e.call
+		return []work{e.stream, e.burners(e.asWriters)}
+	default:
+		e.asStream = e.last[streamAndWriters].pace[0] * e.cpuEach(streamAlone) / e.call
+		return []work{e.writers, e.burners(e.asStream)}
 	}
-	both, err := e.together(ctx, e.stream, e.writers)
-	if err != nil {
-		return r, err
+}
+
+// cpuEach is how many seconds of CPU what ran alone took each time.
+func (e *Contention) cpuEach(alone int) float64 { return e.last[alone].cpu / e.last[alone].pace[0] }
+
+// compare holds the arms of a round against each other.
+func (e *Contention) compare() contentionRound {
+	stream, writers := e.last[streamAlone].pace[0], e.last[writersAlone].pace[0]
+	both, burnt, beside := e.last[streamAndWriters], e.last[streamAndBurners], e.last[writersAndBurners]
+	return contentionRound{
+		streamAlone: stream, streamWriters: both.pace[0], streamBurners: burnt.pace[0],
+		writersAlone: writers, writersStream: both.pace[1], writersBurners: beside.pace[0],
+		cpuCreate: e.cpuEach(writersAlone), cpuRow: e.cpuEach(streamAlone),
+		streamRatio: both.pace[0] / burnt.pace[0], writersRatio: both.pace[1] / beside.pace[0],
+		streamBurnt: burnt.pace[1] / e.asWriters, writersBurnt: beside.pace[1] / e.asStream,
 	}
-	r.cpuCreate, r.cpuRow = writers.cpu/writers.pace[0], stream.cpu/stream.pace[0]
-	asWriters, asStream := both.pace[1]*r.cpuCreate/e.call, both.pace[0]*r.cpuRow/e.call
-	burnt, err := e.together(ctx, e.stream, e.burners(asWriters))
-	if err != nil {
-		return r, err
-	}
-	beside, err := e.together(ctx, e.writers, e.burners(asStream))
-	if err != nil {
-		return r, err
-	}
-	r.streamBurnt, r.writersBurnt = burnt.pace[1]/asWriters, beside.pace[1]/asStream
-	r.streamAlone, r.streamWriters, r.streamBurners = stream.pace[0], both.pace[0], burnt.pace[0]
-	r.writersAlone, r.writersStream, r.writersBurners = writers.pace[0], both.pace[1], beside.pace[0]
-	r.streamRatio, r.writersRatio = r.streamWriters/r.streamBurners, r.writersStream/r.writersBurners
-	return r, nil
 }
 
 // together is what ran side by side for a while.
@@ -201,7 +230,10 @@ func (e *Contention) cpu(ctx context.Context) (float64, error) {
 // stream lists the table.
 func (e *Contention) stream(ctx context.Context, done *atomic.Int64) error {
 	for {
-		_, err := stream(ctx, wire{e.Client, rows.DefaultColumns}, e.paths, func(p part) { done.Add(int64(p.rows())) })
+		_, err := stream(ctx, wire{e.Client, rows.DefaultColumns}, e.paths, func(p part) {
+			done.Add(int64(p.rows()))
+			p.release()
+		})
 		if err != nil {
 			return err
 		}

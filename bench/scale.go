@@ -184,6 +184,7 @@ func (s *Scale) listing(ctx context.Context, c *client.Client, title string, pat
 			}
 		}
 		done += len(p.batch.Outcomes)
+		p.release()
 		set(done)
 	})
 	took := time.Since(t.begin).Seconds()

@@ -31,8 +31,9 @@ func (w wire) page(ctx context.Context, paths []string, cursor []byte, limit int
 	if err != nil {
 		return nil, err
 	}
+	next := b.Cursor
 	each(part{batch: b})
-	return b.Cursor, nil
+	return next, nil
 }
 
 func (w wire) stream(ctx context.Context, paths []string, each func(part)) error {
@@ -107,6 +108,13 @@ func (p part) hasRows() bool {
 		return p.batch.Len() > 0
 	}
 	return len(p.message.Frame) > 0
+}
+
+// release gives back the memory of a part that nobody looks at any more.
+func (p part) release() {
+	if p.batch != nil {
+		p.batch.Release()
+	}
 }
 
 // read reads what a planner reads of each row, if the rows are decoded.

@@ -10,8 +10,8 @@ import (
 )
 
 // Batch is a part of a listing: rows, and the outcomes of the paths that ended in it.
-// It is immutable, safe for concurrent use and stays valid as long as it is kept. The
-// accessors of rows.Batch read a row's columns without allocating.
+// It is immutable, safe for concurrent use and stays valid as long as it is kept, unless
+// it is released. The accessors of rows.Batch read a row's columns without allocating.
 type Batch struct {
 	*rows.Batch // nil: no rows; Len says 0 then
 
@@ -21,6 +21,8 @@ type Batch struct {
 
 	given pathList    // the paths of the rows, as they were given
 	room  [1][]string // of given
+
+	memory *rpc.Memory // of the rows; nil: the garbage collector's alone
 }
 
 // Outcome is how a path ended.
@@ -71,6 +73,23 @@ func (b *Batch) Len() int {
 		return 0
 	}
 	return b.Batch.Len()
+}
+
+// Release gives the batch's memory to batches that are still to come, so that the garbage
+// collector has less to do. Nobody may use the batch any more then, nor its outcomes, nor a
+// string that an accessor of a column returned; what Path, Info and Entry returned stays
+// valid. A batch that is not released is left to the garbage collector.
+func (b *Batch) Release() {
+	if b == nil {
+		return
+	}
+	if b.memory != nil {
+		b.memory.Release()
+	}
+	if outcomes := b.Outcomes; outcomes != nil {
+		released.Put(&outcomes)
+	}
+	*b = Batch{}
 }
 
 // namePaths names the paths of the outcomes.

@@ -14,6 +14,10 @@
 // Exactly one outcome comes for each path, after its last row: so a path is known as
 // finished while later ones still come, and no row is ever missing silently.
 //
+// A batch stays valid as long as it is kept. A reader of very many rows that is done with
+// a batch may say so by [Batch.Release]: then others are received into its memory, and
+// the garbage collector, which otherwise takes up to half of a listing's time, rests.
+//
 // # Locations
 //
 // [Client.Stat] says nothing of where blocks are, and costs accordingly;

@@ -84,6 +84,7 @@ func (c *Client) matches(ctx context.Context, dirs []string, pattern string) ([]
 				return nil, err
 			}
 		}
+		b.Release()
 	}
 	return found, nil
 }

@@ -33,6 +33,7 @@ func (c *Client) readDir(ctx context.Context, path string) ([]Info, error) {
 				return infos, err
 			}
 		}
+		b.Release()
 	}
 	return infos, nil
 }

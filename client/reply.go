@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 	"storj.io/drpc"
@@ -10,11 +11,13 @@ import (
 )
 
 // reply is a pb.ListReply as it was received. It is used again and again; only what
-// a batch keeps is made anew for each.
+// a batch keeps is made anew for each, or was given back by one.
 type reply struct {
 	rpc.ListReply
-	outcomes []Outcome // without their paths
-	fields   []byte    // all fields but the frame, encoded
+	outcomes []Outcome   // without their paths
+	fields   []byte      // all fields but the frame, encoded
+	copied   []byte      // fields of a reply that had no memory of its own
+	memory   *rpc.Memory // in which the frame and the fields lie; nil: they were copied
 }
 
 // replyEncoding is the encoding of the requests and replies of a listing.
@@ -38,9 +41,23 @@ func (replyEncoding) MarshalAppend(dst []byte, m drpc.Message) ([]byte, error) {
 func (replyEncoding) Unmarshal(b []byte, m drpc.Message) error {
 	r := m.(*reply)
 	frame, rest := rpc.CutFrame(b)
-	r.ListReply = rpc.ListReply{Frame: bytes.Clone(frame)}
-	r.fields = append(r.fields[:0], rest...)
+	r.copied = append(r.copied[:0], rest...)
+	r.receive(bytes.Clone(frame), r.copied, nil)
 	return nil
+}
+
+// Keep takes a large reply, which has come in memory of its own.
+func (replyEncoding) Keep(m *rpc.Memory, msg drpc.Message) error {
+	frame, rest := rpc.CutFrame(m.Bytes())
+	msg.(*reply).receive(frame, rest, m)
+	return nil
+}
+
+func (r *reply) receive(frame, fields []byte, m *rpc.Memory) {
+	if r.memory != nil {
+		r.memory.Release() // of a reply that no batch was made of
+	}
+	r.ListReply, r.fields, r.memory = rpc.ListReply{Frame: frame}, fields, m
 }
 
 // decode reads the fields. The frame and the outcomes are the caller's, all else is
@@ -52,14 +69,14 @@ func (r *reply) decode(paths int) error {
 	if n := rpc.CountOutcomes(r.fields); n > paths {
 		return corrupt("%d outcomes of at most %d paths", n, paths)
 	} else if n > 0 {
-		r.outcomes = make([]Outcome, 0, n)
+		r.outcomes = takeOutcomes(n)
 	}
 	err := r.Unmarshal(r.fields, func(b []byte) error {
 		n := len(r.outcomes)
 		if n == cap(r.outcomes) {
 			return corrupt("more outcomes than were counted")
 		}
-		r.outcomes = r.outcomes[:n+1] // zero, as it was made
+		r.outcomes = append(r.outcomes, Outcome{})
 		return rpc.UnmarshalOutcome(b, &r.outcomes[n].Outcome)
 	})
 	if r.Frame == nil { // it comes first: it was not among them
@@ -68,4 +85,15 @@ func (r *reply) decode(paths int) error {
 		r.Frame = bytes.Clone(r.Frame)
 	}
 	return err
+}
+
+// released are outcomes of batches that were released.
+var released sync.Pool
+
+// takeOutcomes returns room for n outcomes.
+func takeOutcomes(n int) []Outcome {
+	if o, ok := released.Get().(*[]Outcome); ok && cap(*o) >= n {
+		return (*o)[:0]
+	}
+	return make([]Outcome, 0, n)
 }

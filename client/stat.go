@@ -84,6 +84,7 @@ func (c *Client) StatAll(ctx context.Context, paths iter.Seq[string]) iter.Seq2[
 			if row < b.Len() {
 				own = b.Info(row)
 			}
+			b.Release()
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (c *Client) list(ctx context.Context, paths func(context.Context) iter.Seq[
 			defer close(received)
 			err = l.receive(ctx)
 		}()
-		defer func() { cancel(); <-received; <-filled }()
+		defer func() { cancel(); l.window.stopped.Store(true); <-received; <-filled }()
 		for b := range l.batches {
 			if !yield(b, nil) {
 				return
@@ -261,8 +261,9 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 			return nil, err
 		}
 	}
-	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, given: l.window.list(first, min(l.ledger.next+1, known))}
+	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, memory: r.memory, given: l.window.list(first, min(l.ledger.next+1, known))}
 	b.namePaths()
+	r.memory = nil
 	l.begun, l.cursor = true, append(l.cursor[:0], r.Cursor...)
 	return b, l.drop(r)
 }

@@ -134,7 +134,8 @@ func (w *walker) list(n *node) error {
 			dirs[o.Index].listed, dirs[o.Index].err = true, o.err("readdir")
 			w.held += len(dirs[o.Index].children)
 		}
-		if done += len(b.Outcomes); done > 0 && found > maxAheadRows {
+		done += len(b.Outcomes)
+		if b.Release(); done > 0 && found > maxAheadRows {
 			break
 		}
 	}

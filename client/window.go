@@ -34,6 +34,7 @@ type window struct {
 	limit   atomic.Uint64 // paths at one time, for now
 	count   atomic.Uint64 // paths added so far
 	waiting atomic.Bool   // next waits for more
+	stopped atomic.Bool   // nobody needs more
 
 	dropped      atomic.Uint64 // paths dropped so far
 	droppedBytes atomic.Uint64
@@ -87,13 +88,14 @@ type filler struct {
 
 // add adds a path as soon as there is room, and says whether it did.
 func (f *filler) add(ctx context.Context, path string) bool {
-	for ctx.Err() == nil {
+	for !f.stopped.Load() {
 		if f.tryAdd(path) {
 			return true
 		}
 		select {
 		case <-f.room:
 		case <-ctx.Done():
+			return false
 		}
 	}
 	return false

@@ -165,7 +165,7 @@ func TestSlowReaderHoldsUpNobodyElse(t *testing.T) {
 
 // The end of a call reaches a stream that waits, in whichever of its goroutines.
 func TestCancelReachesAStreamThatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.build("/d/f")
 		l := w.lister(listing.Config{})

@@ -5,9 +5,11 @@ import (
 	"context"
 	"io"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/vfs"
 	"github.com/muster-fs/muster"
@@ -21,6 +23,17 @@ var (
 	alice   = &muster.Identity{User: "alice", Groups: []string{"users"}}
 	testKey = bytes.Repeat([]byte{7}, 32)
 )
+
+// bubble runs f in a bubble of synctest and with a store in it. Pebble keeps channels in
+// pools, and nobody outside may use those of a bubble: two collections empty the pools.
+func bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	defer func() {
+		runtime.GC()
+		runtime.GC()
+	}()
+	synctest.Test(t, f)
+}
 
 // world is a tree in memory and what a test does with it.
 type world struct {

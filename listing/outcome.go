@@ -38,9 +38,10 @@ func (c *collector) fail(path string, id uint64, err error) error {
 
 // end adds the outcome of the current path and leaves the path behind.
 func (c *collector) end(id, changedAt uint64, code muster.Code, message string) {
-	c.outcomes = append(c.outcomes, muster.Outcome{
-		Index: c.position.index, Code: code, Message: message, Rows: c.position.rows, ID: id, ChangedAt: changedAt, Txid: c.txid,
-	})
+	c.outcomes = append(c.outcomes, muster.Outcome{})
+	o := &c.outcomes[len(c.outcomes)-1] // not put together elsewhere and copied: this is done for each path
+	o.Index, o.Code, o.Message, o.Rows = c.position.index, code, message, c.position.rows
+	o.ID, o.ChangedAt, o.Txid = id, changedAt, c.txid
 	c.outcomeSize += outcomeBytes + len(message)
 	c.position.finish()
 	c.fresh = false

@@ -34,9 +34,7 @@ func (c *collector) stageSize() int {
 func (c *collector) resolve(r *namespace.Reader, paths []string) {
 	s := &c.stage
 	s.used = max(s.used, len(paths))
-	for i, path := range paths {
-		s.resolved[i], s.failed[i] = r.Resolve(path, !c.options.Own)
-	}
+	r.ResolveAll(paths, !c.options.Own, s.resolved[:], s.failed[:])
 	if !c.options.Own {
 		r.Load(s.resolved[:len(paths)])
 	}

@@ -161,7 +161,7 @@ func TestStreamOfAHundredThousandLongPaths(t *testing.T) {
 
 // A client that does not read must not make the server take in its paths without bound.
 func TestBacklogIsBoundedWhileTheClientDoesNotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.build("/d/f")
 		l := w.lister(listing.Config{MaxPaths: 50})
@@ -196,7 +196,7 @@ func TestBacklogIsBoundedWhileTheClientDoesNotRead(t *testing.T) {
 }
 
 func TestSnapshotStreamFailsWhenItIsTooOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.build("/d/f")
 		l := w.lister(listing.Config{SnapshotAge: time.Minute})
@@ -246,7 +246,7 @@ func TestSnapshotStreamFailsWhenItIsTooOld(t *testing.T) {
 // A client that reads slowly cannot keep a snapshot past its age: the view is given back
 // while the stream still waits for it.
 func TestSnapshotIsGivenBackWhenItIsTooOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.build("/d/f")
 		l := w.lister(listing.Config{SnapshotAge: time.Minute})

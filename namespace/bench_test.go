@@ -20,6 +20,11 @@ func benchTree(b *testing.B, dirs, files int) *Tree {
 	b.Cleanup(func() { t.Close() })
 	b.StopTimer()
 	defer b.StartTimer()
+	fillBench(b, t, dirs, files)
+	return t
+}
+
+func fillBench(b *testing.B, t *Tree, dirs, files int) {
 	mustApply(b, t, muster.Mkdir{Path: "/b", Mode: 0o755})
 	var batch []muster.Command
 	flush := func(most int) {
@@ -36,7 +41,6 @@ func benchTree(b *testing.B, dirs, files int) *Tree {
 		}
 	}
 	flush(0)
-	return t
 }
 
 func benchDir(d int) string { return fmt.Sprintf("/b/d%06d", d) }
@@ -201,8 +205,7 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 // BenchmarkPage lists directories of one file in order, as a page does: 64 paths are resolved, then
-// loaded, then scanned; an operation is a directory. Hot is from memory; cold is with no images and
-// the store's blocks in its cache.
+// loaded, then scanned; an operation is a directory.
 func BenchmarkPage(b *testing.B) {
 	const dirs = 30_000
 	t := benchTree(b, dirs, 1)
@@ -224,18 +227,46 @@ func BenchmarkPage(b *testing.B) {
 		b.ResetTimer()
 		benchStages(b, t, shuffled, b.N)
 	})
-	b.Run("cold", func(b *testing.B) {
-		for n := b.N; n > 0; n -= dirs {
-			b.StopTimer()
-			t.loads.cache.Evict(func(uint64) bool { return true })
-			b.StartTimer()
-			benchStages(b, t, paths, min(n, dirs))
-		}
-	})
+}
+
+// BenchmarkColdPage lists directories of one file that are not in memory, because none is kept there
+// or because all have left it. The store's blocks are in its cache.
+func BenchmarkColdPage(b *testing.B) {
+	const dirs = 30_000
+	folder := b.TempDir()
+	t, err := Open(folder, Options{Superuser: "root"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	fillBench(b, t, dirs, 1)
+	t.Close()
+	paths := make([]string, dirs)
+	for d := range paths {
+		paths[d] = benchDir(d)
+	}
+	for name, bytes := range map[string]int64{"none": 1, "emptied": 0} {
+		b.Run(name, func(b *testing.B) {
+			t, err := Open(folder, Options{Superuser: "root", ImageBytes: bytes})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer t.Close()
+			benchStages(b, t, paths, dirs)
+			b.ResetTimer()
+			for n := b.N; n > 0; n -= dirs {
+				b.StopTimer()
+				t.loads.cache.Evict(func(uint64) bool { return true })
+				b.StartTimer()
+				benchStages(b, t, paths, min(n, dirs))
+			}
+		})
+	}
 }
 
 func benchStages(b *testing.B, t *Tree, paths []string, n int) {
 	var res [64]Resolved
+	var ids []uint64
+	heads := make([]Head, 1024)
 	var row muster.Row
 	caller := &muster.Identity{User: "root"}
 	for next := 0; n > 0; {
@@ -257,9 +288,16 @@ func benchStages(b *testing.B, t *Tree, paths []string, n int) {
 				if err := r.Scan(&page[i], "", true); err != nil || !r.Next(&row) || r.Next(&row) {
 					b.Fatal(err, r.Err())
 				}
+				if _, known := r.ChangedAt(&page[i]); !known {
+					ids = append(ids, page[i].ID())
+				}
 			}
 			n -= len(page)
 		}
+		if err := r.Heads(ids, heads); err != nil {
+			b.Fatal(err)
+		}
+		ids = ids[:0]
 		r.Close()
 		v.Release()
 	}

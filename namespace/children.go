@@ -61,26 +61,25 @@ func (r *Reader) holdAll(res []Resolved) bool {
 	}
 	r.items = slices.Grow(r.items[:0], len(r.keys))[:len(r.keys)]
 	r.cache.GetAll(r.keys, math.MaxUint64, r.items)
-	rest, found := r.items, uint64(0)
+	next, found := 0, uint64(0)
 	for i := range res {
 		if !res[i].loadable() {
 			continue
 		}
-		item := &rest[0]
-		rest = rest[1:]
+		item, to := &r.items[next], &res[i].held
+		next++
 		switch {
-		case item.Bytes == nil:
+		case len(item.Bytes) == 0:
 			continue
 		case item.Bytes[0] == itemRanges:
-			res[i].held.as = ranged
+			to.as = ranged
 		case item.Since > r.view.meta.txid:
-			res[i].held.as = stored
+			to.as = stored
 		default:
-			res[i].held = held{whole, item.Bytes, item.Since}
+			to.as, to.item, to.since = whole, item.Bytes, item.Since
 		}
 		found++
 	}
-	clear(r.items)
 	r.hits += found
 	r.misses += uint64(len(r.keys)) - found
 	return found == uint64(len(r.keys))
@@ -217,7 +216,7 @@ type children struct {
 
 func (r *Reader) startScan(res *Resolved, after string) error {
 	c := &r.children
-	c.dir, c.image, c.at, c.store, c.more = res.id, image{}, 0, false, false
+	c.dir, c.image.n, c.at, c.store, c.more = res.id, 0, 0, false, false
 	if res.kind != muster.Directory {
 		return muster.ErrNotDirectory
 	}
@@ -232,7 +231,7 @@ func (r *Reader) startScan(res *Resolved, after string) error {
 	}
 	switch res.held.as {
 	case whole:
-		c.image = openImage(res.held.item)
+		c.image.open(res.held.item)
 		if after != "" {
 			at, ok := c.image.find(after, c.image.n)
 			if c.at = at; ok {
@@ -265,7 +264,7 @@ func (r *Reader) nextRun() (run, error) {
 		c.image, c.at = image{}, 0
 		err = c.scan.startWithin(&r.snap, c.dir, c.next, u.high)
 	} else {
-		c.image = openImage(u.item)
+		c.image.open(u.item)
 		c.at, _ = c.image.find(string(c.next), c.image.n)
 	}
 	c.next = append(c.next[:0], u.high...)

@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-
-	"github.com/cockroachdb/pebble"
-
-	"github.com/muster-fs/muster/store"
 )
 
 // Head is what a directory's record says of it.
@@ -112,26 +108,12 @@ func (r *Reader) loadHeads(ids []uint64) {
 
 // seekHead reads a record from the reader's view.
 func (r *Reader) seekHead(id uint64, h *Head) error {
-	if r.heads == nil {
-		iter, err := r.view.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tagRecord}, UpperBound: []byte{tagRecord + 1}})
-		if err != nil {
-			return store.Error(err)
-		}
-		r.heads = iter
-	}
-	r.snap.seeks++
-	r.snap.key = appendIDKey(r.snap.key[:0], tagRecord, id)
-	var v []byte
-	if r.heads.SeekGE(r.snap.key) {
-		if at, _, ok := splitIDKey(r.heads.Key(), 0); ok && at == id {
-			v = r.heads.Value()
-		}
-	}
-	if err := r.heads.Error(); err != nil {
-		return store.Error(err)
+	v, err := r.heads.find(r.snap.snap, id)
+	if err != nil {
+		return err
 	}
 	var rec record
-	err := decodeHead(v, id, &rec)
+	err = decodeHead(v, id, &rec)
 	*h = Head{rec.mtime, rec.changedAt}
 	return err
 }

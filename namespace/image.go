@@ -35,13 +35,15 @@ type image struct {
 	n    int
 }
 
-// openImage reads an item that is itemOne or itemMany.
-func openImage(item []byte) image {
+// open makes m what an item that is itemOne or itemMany has. It sets field by field, since this is
+// done for each directory listed, and a processor stalls on a struct that was just put together.
+func (m *image) open(item []byte) {
 	if item[0] == itemOne {
-		return image{rows: item[1:], n: 1}
+		m.rows, m.ends, m.n = item[1:], nil, 1
+		return
 	}
 	n := int(binary.LittleEndian.Uint32(item[1:]))
-	return image{item[5+4*n:], item[5 : 5+4*n], n}
+	m.rows, m.ends, m.n = item[5+4*n:], item[5:5+4*n], n
 }
 
 // row returns the i-th name and row.
@@ -162,33 +164,40 @@ func checkRow(v []byte, r *muster.Row) error {
 	return err
 }
 
-// rowID returns the inode id of a row that was checked.
+// rowID, rowKind and rowRights return some of a row that was checked.
 func rowID(v []byte) uint64 { return binary.LittleEndian.Uint64(v[4:]) }
+
+func rowKind(v []byte) muster.Kind { return muster.Kind(v[1]) }
+
+func rowRights(v []byte) (mode uint16, owner, group []byte) {
+	end := rowHead + int(v[28])
+	return binary.LittleEndian.Uint16(v[2:]), v[rowHead:end], v[end : end+int(v[29])]
+}
 
 // unpackRow is decodeRow for a row that was checked.
 func unpackRow(v []byte, r *muster.Row) (b blockList) {
 	owner := rowHead + int(v[28])
 	group := owner + int(v[29])
-	*r = muster.Row{
-		Name:  r.Name,
-		Kind:  muster.Kind(v[1]),
-		Mode:  binary.LittleEndian.Uint16(v[2:]),
-		ID:    binary.LittleEndian.Uint64(v[4:]),
-		MTime: int64(binary.LittleEndian.Uint64(v[12:])),
-		ATime: int64(binary.LittleEndian.Uint64(v[20:])),
-		Owner: v[rowHead:owner:owner],
-		Group: v[owner:group:group],
-	}
-	switch v := v[group:]; r.Kind {
-	case muster.File:
+	r.Kind = muster.Kind(v[1])
+	r.Mode = binary.LittleEndian.Uint16(v[2:])
+	r.ID = binary.LittleEndian.Uint64(v[4:])
+	r.MTime = int64(binary.LittleEndian.Uint64(v[12:]))
+	r.ATime = int64(binary.LittleEndian.Uint64(v[20:]))
+	r.Owner = v[rowHead:owner:owner]
+	r.Group = v[owner:group:group]
+	r.Target, r.Blocks = nil, nil
+	v = v[group:]
+	if r.Kind == muster.File {
 		_ = v[fileHead-1]
 		r.Flags = v[0]
 		r.Replication = muster.Replication(binary.LittleEndian.Uint16(v[1:]))
 		r.Length = int64(binary.LittleEndian.Uint64(v[3:]))
 		r.BlockSize = int64(binary.LittleEndian.Uint64(v[11:]))
-		b = blockList{int(binary.LittleEndian.Uint32(v[19:])), v[fileHead:]}
-	case muster.Link:
+		return blockList{int(binary.LittleEndian.Uint32(v[19:])), v[fileHead:]}
+	}
+	r.Flags, r.Replication, r.Length, r.BlockSize = 0, 0, 0, 0
+	if r.Kind == muster.Link {
 		r.Target = v[2:]
 	}
-	return b
+	return blockList{}
 }

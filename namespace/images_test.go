@@ -286,7 +286,8 @@ func TestImagesFindNames(t *testing.T) {
 		for _, name := range all {
 			p.add([]byte(name), []byte("row of "+name))
 		}
-		m := openImage(p.appendItem(nil))
+		var m image
+		m.open(p.appendItem(nil))
 		for hint := range len(all) + 1 {
 			for at, name := range all {
 				got, ok := m.find(name, hint)
@@ -304,7 +305,8 @@ func TestImagesFindNames(t *testing.T) {
 		}
 	}
 	p.reset()
-	if m := openImage(p.appendItem(nil)); m.n != 0 {
+	var m image
+	if m.open(p.appendItem(nil)); m.n != 0 {
 		t.Errorf("an empty image has %d rows", m.n)
 	} else if at, ok := m.find("a", 0); ok || at != 0 {
 		t.Errorf("an empty image has a name")

@@ -18,8 +18,11 @@ type loading struct {
 	most    int // rows of an image
 	flight  flight
 	view    *View // whose the iterators are, with a reference
-	rows    position
-	records position
+	rows    *pebble.Iterator
+	from    uint64 // rows is at the first row of this directory or a later one; 0: nobody knows
+	key     []byte // scratch
+	end     []byte // the first key past the directory that is read: rows stops there
+	records records
 	seeks   uint64
 	packer  packer
 	item    []byte
@@ -28,48 +31,25 @@ type loading struct {
 	rec     record
 }
 
-// position is an iterator over the keys of one tag, and where it is.
-type position struct {
-	iter *pebble.Iterator
-	key  []byte
-	from uint64 // it is at the first key of this id or a greater one; 0: nobody knows
-}
-
 // close ends the iterators and gives the view back.
 func (l *loading) close() error {
 	if l.view == nil {
 		return nil
 	}
-	err := l.rows.close()
-	if e := l.records.close(); err == nil {
-		err = e
+	err := l.records.close()
+	if l.rows != nil {
+		err = cmp.Or(store.Error(l.rows.Close()), err)
 	}
+	l.rows, l.from = nil, 0
 	l.view.Release()
 	l.view = nil
 	return err
 }
 
-func (p *position) close() error {
-	p.from = 0
-	if p.iter == nil {
-		return nil
-	}
-	iter := p.iter
-	p.iter = nil
-	return store.Error(iter.Close())
-}
-
-func (p *position) open(v *View, tag byte) (err error) {
-	if p.iter == nil {
-		p.iter, err = v.snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tag}, UpperBound: []byte{tag + 1}})
-	}
-	return store.Error(err)
-}
-
-// at returns the id of the key that the iterator is at.
-func (p *position) at() uint64 {
-	if key := p.iter.Key(); len(key) >= idKeyLen {
-		return binary.BigEndian.Uint64(key[1:])
+// dirAt returns the id of the directory whose row rows is at, 0 if it is at none.
+func (l *loading) dirAt() uint64 {
+	if l.rows.Valid() && len(l.rows.Key()) >= idKeyLen {
+		return binary.BigEndian.Uint64(l.rows.Key()[1:])
 	}
 	return 0
 }
@@ -77,41 +57,43 @@ func (p *position) at() uint64 {
 // manySteps is from how many steps on a search is cheaper.
 const manySteps = 3
 
-// to goes to the first key of an id or a greater one, and says whether it is that id's.
-func (l *loading) to(p *position, tag byte, id uint64) (bool, error) {
-	ahead := p.from != 0 && p.from <= id
-	for steps := 0; ahead && p.iter.Valid() && p.at() < id; steps++ {
-		if ahead = steps < manySteps; ahead {
-			p.iter.Next()
+// seek makes rows go to the first row of a directory whose name is not before low, and says
+// whether there is one.
+func (l *loading) seek(dir uint64, low []byte) bool {
+	l.seeks++
+	l.from = 0
+	l.key = append(appendIDKey(l.key[:0], tagRow, dir), low...)
+	return l.rows.SeekGEWithLimit(l.key, l.end) == pebble.IterValid && l.dirAt() == dir
+}
+
+// next makes rows go on in a directory.
+func (l *loading) next(dir uint64) bool {
+	return l.rows.NextWithLimit(l.end) == pebble.IterValid && l.dirAt() == dir
+}
+
+// enter makes rows go to the first row of a directory, and says whether there is one. A
+// directory that is not much past the one before is likely to be next. It must not be far, since
+// any number of rows that were deleted may lie between.
+func (l *loading) enter(dir uint64) bool {
+	if l.from == 0 || l.from > dir || dir-l.from > manySteps {
+		return l.seek(dir, nil)
+	}
+	for range manySteps {
+		if l.dirAt() >= dir || l.rows.NextWithLimit(l.end) != pebble.IterValid {
+			break
 		}
 	}
-	if !ahead {
-		l.seeks++
-		p.key = appendIDKey(p.key[:0], tag, id)
-		p.iter.SeekGE(p.key)
+	if at := l.dirAt(); at >= dir || at == 0 && l.rows.Error() == nil {
+		return at == dir
 	}
-	p.from = id
-	if !p.iter.Valid() {
-		p.from = 0
-		return false, store.Error(p.iter.Error())
-	}
-	return p.at() == id, nil
+	return l.seek(dir, nil)
 }
 
 // record reads a directory's record into l.rec.
 func (l *loading) record(id uint64) error {
-	if err := l.records.open(l.view, tagRecord); err != nil {
-		return err
-	}
-	ok, err := l.to(&l.records, tagRecord, id)
+	v, err := l.records.find(l.view.snap, id)
 	if err != nil {
 		return err
-	}
-	var v []byte
-	if ok {
-		if v, err = l.records.iter.ValueAndErr(); err != nil {
-			return store.Error(err)
-		}
 	}
 	return decodeHead(v, id, &l.rec)
 }
@@ -143,9 +125,12 @@ func (l *loading) read(w *want, p plan) (s stretch, err error) {
 	if l.rec.parent == 0 && w.dir != rootID {
 		return s, corrupt("directory %d is being reclaimed", w.dir) // half of its rows may be gone
 	}
-	if err := l.rows.open(l.view, tagRow); err != nil {
-		return s, err
+	if l.rows == nil {
+		if l.rows, err = newTagIter(l.view.snap, tagRow); err != nil {
+			return s, err
+		}
 	}
+	l.end = appendIDKey(l.end[:0], tagRow, w.dir+1)
 	s = stretch{w.low, w.high, l.rec.changedAt}
 	part := len(w.low) > 0 || w.high != nil
 	rows, keep := l.most, firstRows(l.most)
@@ -170,11 +155,11 @@ func (l *loading) goBack(dir uint64, low, name []byte, rows int) ([]byte, error)
 		return name, nil
 	}
 	l.seeks++
-	l.rows.from = 0
-	l.rows.key = append(appendIDKey(l.rows.key[:0], tagRow, dir), name...)
-	iter := l.rows.iter
+	l.from = 0
+	l.key = append(appendIDKey(l.key[:0], tagRow, dir), name...)
+	iter := l.rows
 	room := rows * rowImageMax
-	for ok := iter.SeekLT(l.rows.key); ok && rows > 0 && l.rows.at() == dir; ok = iter.Prev() {
+	for ok := iter.SeekLT(l.key); ok && rows > 0 && l.dirAt() == dir; ok = iter.Prev() {
 		before := iter.Key()[idKeyLen:]
 		v, err := iter.ValueAndErr()
 		if err != nil {
@@ -192,17 +177,14 @@ func (l *loading) goBack(dir uint64, low, name []byte, rows int) ([]byte, error)
 // readRows packs the rows of a stretch. If there are more than fit, it keeps some.
 func (l *loading) readRows(dir uint64, s *stretch, rows, keep int) error {
 	l.packer.reset()
-	ok, err := true, error(nil)
+	iter := l.rows
+	ok := false
 	if len(s.low) == 0 {
-		ok, err = l.to(&l.rows, tagRow, dir)
+		ok = l.enter(dir)
 	} else {
-		l.seeks++
-		l.rows.key = append(appendIDKey(l.rows.key[:0], tagRow, dir), s.low...)
-		ok = l.rows.iter.SeekGE(l.rows.key) && l.rows.at() == dir
-		err = store.Error(l.rows.iter.Error())
+		ok = l.seek(dir, s.low)
 	}
-	iter := l.rows.iter
-	for l.rows.from = 0; ok; ok = iter.Next() && l.rows.at() == dir {
+	for l.from = 0; ok; ok = l.next(dir) {
 		name := iter.Key()[idKeyLen:]
 		if s.high != nil && string(name) >= string(s.high) {
 			return nil
@@ -229,11 +211,9 @@ func (l *loading) readRows(dir uint64, s *stretch, rows, keep int) error {
 		}
 		l.packer.add(name, v)
 	}
+	err := store.Error(iter.Error())
 	if err == nil {
-		err = store.Error(iter.Error())
-	}
-	if err == nil && iter.Valid() {
-		l.rows.from = dir + 1
+		l.from = dir + 1
 	}
 	return err
 }

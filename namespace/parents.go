@@ -17,44 +17,6 @@ type parent struct {
 // parents is how many of them a reader keeps.
 const parents = 16
 
-// resolveSibling resolves a sibling of the path before, if that takes no more than a look into
-// an image of their directory. It is what a page of partitions does most.
-func (r *Reader) resolveSibling(path string, res *Resolved) bool {
-	w := &r.walk
-	if !w.sibling(path) {
-		return false
-	}
-	dir := &w.nodes[w.dir.node]
-	p := &r.parents[dir.id%parents]
-	if p.id != dir.id || p.run.as != whole || dir.access&mayExecute == 0 {
-		return false
-	}
-	name := path[w.last:]
-	if !p.run.has(name) {
-		if r.enter(p, name); p.run.as != whole {
-			return false
-		}
-	}
-	at, ok := p.rows.find(name, p.hint)
-	if !ok {
-		return false
-	}
-	_, v := p.rows.row(at)
-	kind := muster.Kind(v[1])
-	if kind == muster.Link {
-		return false
-	}
-	p.hint = at + 1
-	w.path = path
-	w.back(w.above, w.dir)
-	res.path, res.row, res.kind, res.id = path, v, kind, rowID(v)
-	if res.access = mayRead | mayWrite | mayExecute; !w.who.super {
-		unpackRow(v, &w.cur)
-		res.access = w.who.access(&w.cur)
-	}
-	return true
-}
-
 // look implements source: from the directory's image if it can be had, else by a point read.
 // In an image a name that is missing is an answer too.
 func (r *Reader) look(dir uint64, name string, row *muster.Row) ([]byte, error) {
@@ -98,7 +60,7 @@ func (r *Reader) lookRoot(row *muster.Row) ([]byte, error) {
 }
 
 func (r *Reader) readChild(dir uint64, name string, row *muster.Row) ([]byte, error) {
-	v, err := r.snap.child(dir, name)
+	v, err := r.lookups.child(&r.snap, dir, name)
 	if err == nil && v != nil {
 		_, err = decodeRow(v, row)
 	}
@@ -125,8 +87,10 @@ func (r *Reader) enter(p *parent, name string) {
 		return max(rows, 1), true
 	})
 	if p.rows, p.hint = (image{}), 0; p.run.as == whole {
-		p.rows = openImage(p.run.item)
-		p.hint = p.rows.n
+		p.rows.open(p.run.item)
+		if p.hint = p.rows.n; p.rows.n > 0 && string(p.rows.name(0)) == name { // as where paths are in order
+			p.hint = 0
+		}
 	}
 }
 

@@ -27,18 +27,21 @@ func (t *Tree) Superuser(id *muster.Identity) bool {
 
 // access returns the read, write and execute bits that p has on an inode: the owner's if
 // p owns it, else the group's if p is a member, else those of all others.
-func (p *principal) access(r *muster.Row) uint8 {
+func (p *principal) access(r *muster.Row) uint8 { return p.accessTo(r.Mode, r.Owner, r.Group) }
+
+// accessTo is access for the attributes that decide.
+func (p *principal) accessTo(mode uint16, owner, group []byte) uint8 {
 	if p.super {
 		return mayRead | mayWrite | mayExecute
 	}
 	shift := 0
 	switch {
-	case p.owns(r):
+	case string(owner) == p.User:
 		shift = 6
-	case p.member(r.Group):
+	case p.member(group):
 		shift = 3
 	}
-	return uint8(r.Mode>>shift) & 7
+	return uint8(mode>>shift) & 7
 }
 
 func (p *principal) owns(r *muster.Row) bool { return string(r.Owner) == p.User }

@@ -1,11 +1,8 @@
 package namespace
 
 import (
-	"github.com/cockroachdb/pebble"
-
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/namespace/images"
-	"github.com/muster-fs/muster/store"
 )
 
 // Resolved is what a walk found at a path: all that later steps need, so that nothing is
@@ -40,11 +37,12 @@ type Reader struct {
 	images   bool // the cache keeps something
 	view     *View
 	snap     snapshot
+	lookups  lookups
 	walk     walker
 	parents  [parents]parent
 	load     loading
 	children children
-	heads    *pebble.Iterator
+	heads    records
 	blocks   bool // the scan wants block lists
 	err      error
 	list     []muster.Block
@@ -73,20 +71,23 @@ func (v *View) NewReader(caller *muster.Identity) *Reader {
 // Close ends the reader and gives it back.
 func (r *Reader) Close() {
 	r.noteClosed(r.children.scan.close())
-	if r.heads != nil {
-		r.noteClosed(store.Error(r.heads.Close()))
-		r.heads = nil
-	}
+	r.noteClosed(r.lookups.close())
+	r.noteClosed(r.heads.close())
 	r.noteClosed(r.load.close())
 	c := &r.tree.counters
 	c.gets.Add(r.snap.gets)
-	c.seeks.Add(r.snap.seeks + r.load.seeks)
+	c.seeks.Add(r.seeks())
 	if r.hits+r.misses > 0 {
 		r.cache.AddLookups(r.hits, r.misses)
 	}
-	r.snap.gets, r.snap.seeks, r.load.seeks, r.hits, r.misses = 0, 0, 0, 0, 0
+	r.snap.gets, r.snap.seeks, r.heads.seeks, r.load.seeks, r.load.records.seeks, r.hits, r.misses = 0, 0, 0, 0, 0, 0, 0
 	r.forget()
 	r.tree.readers.Put(r)
+}
+
+// seeks is how often an iterator was positioned.
+func (r *Reader) seeks() uint64 {
+	return r.snap.seeks + r.heads.seeks + r.load.seeks + r.load.records.seeks
 }
 
 // forget lets go of all that is not the reader's own.
@@ -96,6 +97,7 @@ func (r *Reader) forget() {
 	r.view, r.snap.snap, r.err, r.row = nil, nil, nil, muster.Row{}
 	r.parents = [parents]parent{}
 	r.children.image = image{}
+	clear(r.items[:cap(r.items)])
 	r.load.row, r.load.rec = muster.Row{}, record{}
 }
 

@@ -160,7 +160,7 @@ func TestReclaimLeavesNeighboursAlone(t *testing.T) {
 						if err != nil || r.Err() != nil || got != rows {
 							t.Fatalf("%s: %d rows, %v, %v", path, got, err, r.Err())
 						}
-						if n := r.steps(); n > rows+16 {
+						if n := stepsOf(r.children.scan.iter); n > rows+16 {
 							t.Errorf("%s: %d internal steps for %d rows (flushed: %d)", path, n, rows, flushed)
 						}
 					})

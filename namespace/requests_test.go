@@ -28,7 +28,7 @@ func once(sequence uint64) namespace.Request {
 // TestRepeatsInFlightWaitForTheFirst sends a request again and again while the first is
 // waiting for the disk: it is applied once, and all get its result.
 func TestRepeatsInFlightWaitForTheFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := newStalled(t, namespace.Options{})
 		defer s.close()
 		s.hangLog()
@@ -63,7 +63,7 @@ func TestRepeatsInFlightWaitForTheFirst(t *testing.T) {
 // TestRepeatAfterTheFirstCallerGaveUp: the usual reason for a repeat is a caller that
 // no longer waits.
 func TestRepeatAfterTheFirstCallerGaveUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := newStalled(t, namespace.Options{})
 		defer s.close()
 		s.hangLog()

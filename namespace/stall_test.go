@@ -157,7 +157,7 @@ func pending(t *testing.T, calls ...<-chan answer) {
 // on what is not durable wait too, readers go on and see durable state only, and all
 // that came meanwhile is committed by one further sync.
 func TestStuckLogStopsWritersNotReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := newStalled(t, namespace.Options{})
 		defer s.close()
 		s.apply(namespace.Request{Caller: boss, Commands: []muster.Command{muster.Mkdir{Path: "/d", Mode: 0o755}}})
@@ -210,7 +210,7 @@ func TestStuckLogStopsWritersNotReaders(t *testing.T) {
 // TestStuckFlushStopsWritersNotReaders fills the store's memory while its tables cannot be
 // written, until Pebble stalls the committer.
 func TestStuckFlushStopsWritersNotReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := newStalled(t, namespace.Options{})
 		defer s.close()
 		s.apply(namespace.Request{Caller: boss, Commands: []muster.Command{muster.Mkdir{Path: "/d", Mode: 0o755}}})
@@ -262,7 +262,7 @@ func TestStuckFlushStopsWritersNotReaders(t *testing.T) {
 // TestFailedLogSyncIsTerminal fails a sync: what is durable is then unknown, so nothing is
 // acknowledged, the owner is told once, and every further call is refused.
 func TestFailedLogSyncIsTerminal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var fatal atomic.Int64
 		s := newStalled(t, namespace.Options{OnFatal: func(error) { fatal.Add(1) }})
 		tree := s.tree
@@ -286,6 +286,7 @@ func TestFailedLogSyncIsTerminal(t *testing.T) {
 				t.Errorf("call %d: %+v, want UNAVAILABLE", i, a)
 			}
 		}
+		synctest.Wait() // the views go a moment after the answers
 		if n := fatal.Load(); n != 1 {
 			t.Errorf("OnFatal was called %d times", n)
 		}
@@ -311,7 +312,7 @@ func TestFailedLogSyncIsTerminal(t *testing.T) {
 // TestCallerWhoGivesUpLeavesTheQueueInOrder cancels a call that waits in the queue: it is
 // answered at once, and whatever became of it, the tree and its answers stay consistent.
 func TestCallerWhoGivesUpLeavesTheQueueInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := newStalled(t, namespace.Options{})
 		defer s.close()
 		s.hangLog()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,25 +41,36 @@ func TestEveryPathResolvesAsIfItWereTheFirst(t *testing.T) {
 			}
 			tryApply(t, tree, c) // many are refused
 		}
-		var last string
+		sorted := slices.Sorted(slices.Values(components))
+		last := "/a"
 		reading(t, tree, user, func(long *Reader) {
-			for range 3000 {
-				path := random()
-				if rng.IntN(2) == 0 && last != "" { // a sibling
-					path = last[:strings.LastIndexByte(last, '/')+1] + components[rng.IntN(len(components))]
-				}
-				last = path
-				follow := rng.IntN(2) == 0
-				got, err := long.Resolve(path, follow)
-				reading(t, tree, user, func(r *Reader) {
-					r.images = false
-					want, wantErr := r.Resolve(path, follow)
-					r.images = long.images
-					if got.id != want.id || got.kind != want.kind || got.access != want.access || got.path != want.path || string(got.row) != string(want.row) {
-						t.Fatalf("seed %d: %q, follow %v: %+v, alone %+v (%v, %v)", seed, path, follow, got, want, err, wantErr)
+			for range 1000 {
+				paths := []string{random(), random()}
+				if rng.IntN(2) == 0 { // siblings, in order but for the last one
+					dir := last[:strings.LastIndexByte(last, '/')+1]
+					for _, name := range append(sorted, components[rng.IntN(len(components))]) {
+						if rng.IntN(3) > 0 {
+							paths = append(paths, dir+name)
+						}
 					}
-					if (err == nil) != (wantErr == nil) || err != nil && (err.Error() != wantErr.Error() || !errors.Is(err, errors.Unwrap(wantErr)) && errors.Unwrap(wantErr) != nil) {
-						t.Fatalf("seed %d: %q, follow %v: %v, alone %v", seed, path, follow, err, wantErr)
+				}
+				last = paths[rng.IntN(len(paths))]
+				follow := rng.IntN(2) == 0
+				all, errs := make([]Resolved, len(paths)), make([]error, len(paths))
+				long.ResolveAll(paths, follow, all, errs)
+				reading(t, tree, user, func(r *Reader) {
+					for i, path := range paths {
+						got, err := all[i], errs[i]
+						r.images = false
+						r.walk.init(r, r.walk.who)
+						want, wantErr := r.Resolve(path, follow)
+						r.images = long.images
+						if got.id != want.id || got.kind != want.kind || got.access != want.access || got.path != want.path || string(got.row) != string(want.row) || got.held.as != unknown {
+							t.Fatalf("seed %d: %q, follow %v: %+v, alone %+v (%v, %v)", seed, path, follow, got, want, err, wantErr)
+						}
+						if (err == nil) != (wantErr == nil) || err != nil && (err.Error() != wantErr.Error() || !errors.Is(err, errors.Unwrap(wantErr)) && errors.Unwrap(wantErr) != nil) {
+							t.Fatalf("seed %d: %q, follow %v: %v, alone %v", seed, path, follow, err, wantErr)
+						}
 					}
 				})
 			}

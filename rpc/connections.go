@@ -103,8 +103,8 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	}
 	o := managerOptions()
 	o.SoftCancel = true
-	transport = drpcmigrate.NewHeaderConn(&stallConn{Conn: transport, timeout: p.options.StallTimeout}, preface)
-	c := &conn{Manager: drpcmanager.NewWithOptions(transport, o)}
+	large := &incoming{Conn: &stallConn{Conn: transport, timeout: p.options.StallTimeout}}
+	c := &conn{Manager: drpcmanager.NewWithOptions(drpcmigrate.NewHeaderConn(large, preface), o), large: large}
 	if !p.add(c) {
 		_ = c.Close() // unused
 		return nil, p.closedError()

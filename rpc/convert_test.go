@@ -214,7 +214,7 @@ func FuzzApplyRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := new(pb.ApplyRequest)
-		if err := (&decoding{pbEncoding{}, muster.ErrInvalid}).Unmarshal(b, r); err != nil {
+		if err := (&decoding{Encoding: pbEncoding{}, code: muster.ErrInvalid}).Unmarshal(b, r); err != nil {
 			if code := muster.CodeOf(err); code != muster.ErrInvalid && code != muster.ErrLimit {
 				t.Fatalf("got %v", err)
 			}
@@ -258,7 +258,7 @@ func TestBatchesAreBoundedBeforeTheyAreDecoded(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := (&decoding{pbEncoding{}, muster.ErrInvalid}).Unmarshal(c.sent, new(pb.ApplyRequest))
+		err := (&decoding{Encoding: pbEncoding{}, code: muster.ErrInvalid}).Unmarshal(c.sent, new(pb.ApplyRequest))
 		runtime.ReadMemStats(&after)
 		if muster.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v", name, err)
@@ -282,5 +282,5 @@ func (pbEncoding) Unmarshal(b []byte, m drpc.Message) error {
 }
 
 func TestPanicOfAnEncodingIsAnError(t *testing.T) {
-	wantCode(t, (&decoding{pbEncoding{}, muster.ErrCorrupt}).Unmarshal(nil, 5), muster.ErrCorrupt)
+	wantCode(t, (&decoding{Encoding: pbEncoding{}, code: muster.ErrCorrupt}).Unmarshal(nil, 5), muster.ErrCorrupt)
 }

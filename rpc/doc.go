@@ -9,8 +9,10 @@
 //
 // The rest converts: errors ([ToWire], [FromWire]), paths ([AppendPath], [UnpackPaths]),
 // commands, entries, and the messages of a listing ([ListRequest], [ListReply]), which are
-// read and written without the generated code: [SendRaw], [ReceiveRaw], [Server.HandleRaw]. Whatever comes from the wire is checked here, and
-// what an older or newer side cannot know is refused with an error that names it.
+// read and written without the generated code: [SendRaw], [ReceiveRaw], [Server.HandleRaw].
+// The large ones are copied by neither side on their way between the program and the
+// system: [SendParts], [Keeper]. Whatever comes from the wire is checked here, and what an
+// older or newer side cannot know is refused with an error that names it.
 //
 // Pool and Server are safe for concurrent use; the conversions are pure.
 package rpc

@@ -68,7 +68,7 @@ func FuzzListRequest(f *testing.F) {
 func fuzzRequest(t *testing.T, b []byte, m proto.Message, parts func() (*pb.ListOptions, []byte, uint32)) {
 	t.Helper()
 	var err error
-	wantAllocated(t, messageCost(len(b)), func() { err = (&decoding{pbEncoding{}, muster.ErrInvalid}).Unmarshal(b, m) })
+	wantAllocated(t, messageCost(len(b)), func() { err = (&decoding{Encoding: pbEncoding{}, code: muster.ErrInvalid}).Unmarshal(b, m) })
 	if err != nil {
 		wantCode(t, err, muster.ErrInvalid)
 		return
@@ -121,7 +121,7 @@ func fuzzEntry(t *testing.T, b []byte) {
 	var e muster.Entry
 	var err error
 	wantAllocated(t, messageCost(len(b)), func() {
-		if err = (&decoding{pbEncoding{}, muster.ErrCorrupt}).Unmarshal(b, m); err == nil {
+		if err = (&decoding{Encoding: pbEncoding{}, code: muster.ErrCorrupt}).Unmarshal(b, m); err == nil {
 			e, err = EntryFromPB(m)
 		}
 	})

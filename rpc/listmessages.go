@@ -121,7 +121,19 @@ type ListReply struct {
 
 // Append appends the message to dst. The frame comes first.
 func (r *ListReply) Append(dst []byte) []byte {
-	dst = appendBytes(dst, replyFrame, r.Frame)
+	return r.appendRest(appendBytes(dst, replyFrame, r.Frame))
+}
+
+// AppendAround appends the message to dst, but for the bytes of the frame, which belong
+// at the index at of the result.
+func (r *ListReply) AppendAround(dst []byte) (b []byte, at int) {
+	if n := len(r.Frame); n > 0 {
+		dst = protowire.AppendVarint(append(dst, replyFrame), uint64(n))
+	}
+	return r.appendRest(dst), len(dst)
+}
+
+func (r *ListReply) appendRest(dst []byte) []byte {
 	for i := range r.Outcomes {
 		dst = appendOutcome(dst, &r.Outcomes[i])
 	}
@@ -176,19 +188,7 @@ func (b *outcomeBuffer) put(n int, tag byte, v uint64) int {
 // not keep. A code of a newer version is muster.ErrInternal. A damaged message is
 // muster.ErrCorrupt.
 func UnmarshalOutcome(b []byte, o *muster.Outcome) error {
-	for len(b) > 1 && b[0]&7 == varint && b[0] >= 8 && b[0] < 0x80 { // as most are, to the end
-		n := 1
-		value := uint64(b[1] & 0x7f)
-		for n < len(b)-1 && b[n] >= 0x80 && n < 9 {
-			n++
-			value |= uint64(b[n]&0x7f) << (7 * (n - 1))
-		}
-		if b[n] >= 0x80 {
-			break // the last byte of ten is for what follows to check
-		}
-		setOutcome(o, b[0], value, nil)
-		b = b[n+1:]
-	}
+	b = unmarshalNumbers(b, o)
 	for len(b) > 0 {
 		tag, value, text, rest, err := nextField(b)
 		if err != nil {
@@ -198,6 +198,36 @@ func UnmarshalOutcome(b []byte, o *muster.Outcome) error {
 		setOutcome(o, tag, value, text)
 	}
 	return nil
+}
+
+// unmarshalNumbers reads the fields of an outcome as far as they come in their order, without
+// a code or a message, as most do to the end. It returns the rest.
+func unmarshalNumbers(b []byte, o *muster.Outcome) []byte {
+	b = number(b, outcomeIndex, &o.Index)
+	b = number(b, outcomeRows, &o.Rows)
+	b = number(b, outcomeID, &o.ID)
+	b = number(b, outcomeChangedAt, &o.ChangedAt)
+	return number(b, outcomeTxid, &o.Txid)
+}
+
+// number reads a field of up to four bytes, if it comes next, and returns the rest.
+func number(b []byte, tag byte, v *uint64) []byte {
+	if len(b) < 2 || b[0] != tag {
+		return b
+	}
+	if b[1] < 0x80 {
+		*v = uint64(b[1])
+		return b[2:]
+	}
+	if len(b) > 2 && b[2] < 0x80 {
+		*v = uint64(b[1]&0x7f) | uint64(b[2])<<7
+		return b[3:]
+	}
+	if len(b) > 3 && b[3] < 0x80 {
+		*v = uint64(b[1]&0x7f) | uint64(b[2]&0x7f)<<7 | uint64(b[3])<<14
+		return b[4:]
+	}
+	return b
 }
 
 func setOutcome(o *muster.Outcome, tag byte, value uint64, text []byte) {
@@ -238,6 +268,13 @@ func CutFrame(b []byte) (frame, rest []byte) {
 func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
 	*r = ListReply{}
 	for len(b) > 0 {
+		if o, rest := shortOutcome(b); o != nil {
+			if err := outcome(o); err != nil {
+				return err
+			}
+			b = rest
+			continue
+		}
 		tag, value, text, rest, err := nextField(b)
 		if err != nil {
 			return fmt.Errorf("%w: list reply: %w", muster.ErrCorrupt, err)
@@ -269,12 +306,22 @@ func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
 	return nil
 }
 
+// shortOutcome cuts an outcome off a reply's fields, if it comes next and its length is one
+// byte, as of most; nil: it is not.
+func shortOutcome(b []byte) (outcome, rest []byte) {
+	if len(b) < 2 || b[0] != replyOutcome || int(b[1]) > min(0x7f, len(b)-2) {
+		return nil, b
+	}
+	end := 2 + int(b[1])
+	return b[2:end], b[end:]
+}
+
 // CountOutcomes returns the number of outcomes in an encoded pb.ListReply, as far as it is
 // sound.
 func CountOutcomes(b []byte) (n int) {
 	for len(b) > 0 {
-		if len(b) > 1 && b[0] == replyOutcome && int(b[1]) <= min(0x7f, len(b)-2) {
-			b = b[2+int(b[1]):]
+		if o, rest := shortOutcome(b); o != nil {
+			b = rest
 			n++
 			continue
 		}

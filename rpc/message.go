@@ -98,7 +98,8 @@ func (rawEncoding) Unmarshal(buf []byte, msg drpc.Message) error {
 // receiving goroutine uses.
 type decoding struct {
 	drpc.Encoding
-	code muster.Code
+	code  muster.Code
+	large *incoming // of the connection; nil: dRPC has all messages
 }
 
 func (d *decoding) Unmarshal(buf []byte, msg drpc.Message) (err error) {
@@ -112,8 +113,20 @@ func (d *decoding) Unmarshal(buf []byte, msg drpc.Message) (err error) {
 			return err
 		}
 	}
-	if err := d.Encoding.Unmarshal(buf, msg); err != nil {
+	if err := d.unmarshal(buf, msg); err != nil {
 		return fmt.Errorf("%w: decode message: %v", d.code, err)
 	}
 	return nil
+}
+
+func (d *decoding) unmarshal(buf []byte, msg drpc.Message) error {
+	m := d.large.take()
+	if m == nil {
+		return d.Encoding.Unmarshal(buf, msg)
+	}
+	if k, ok := d.Encoding.(Keeper); ok {
+		return k.Keep(m, msg)
+	}
+	defer m.Release()
+	return d.Encoding.Unmarshal(m.Bytes(), msg)
 }

@@ -26,6 +26,9 @@ const (
 // both as uvarint, and those bytes.
 func AppendPath(dst []byte, prev, path string) []byte {
 	n := sharedPrefix(prev, path)
+	if n < 0x80 && len(path)-n < 0x80 {
+		return append(append(dst, byte(n), byte(len(path)-n)), path[n:]...)
+	}
 	dst = binary.AppendUvarint(dst, uint64(n))
 	dst = binary.AppendUvarint(dst, uint64(len(path)-n))
 	return append(dst, path[n:]...)

@@ -141,7 +141,7 @@ func (c *conn) invoke(name string, in, out proto.Message) error {
 		return err
 	}
 	var reply []byte
-	ended, err := exchange(stream, request, rawEncoding{}, (*raw)(&reply))
+	ended, err := c.exchange(stream, request, rawEncoding{}, (*raw)(&reply))
 	if ended {
 		<-stream.Finished() // at once, the server has said all
 	}

@@ -96,6 +96,7 @@ type Pool struct {
 // conn is one connection. It is used by one call at a time.
 type conn struct {
 	*drpcmanager.Manager
+	large  *incoming // its reading side
 	unused time.Time // since when; zero: it was never kept
 }
 
@@ -132,7 +133,7 @@ func (p *Pool) Invoke(ctx context.Context, rpc string, enc drpc.Encoding, in, ou
 		return err
 	}
 	stop := watch()
-	ended, err := exchange(stream, *request, enc, out)
+	ended, err := c.exchange(stream, *request, enc, out)
 	cancelled := !stop()
 	switch {
 	case ended:
@@ -159,13 +160,13 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 // exchange sends a request and receives its reply, then the end of the call, which is
 // on its way with the reply: so the connection is free without another message. It says
 // whether the server has ended the call.
-func exchange(stream *drpcstream.Stream, request []byte, enc drpc.Encoding, out drpc.Message) (ended bool, err error) {
+func (c *conn) exchange(stream *drpcstream.Stream, request []byte, enc drpc.Encoding, out drpc.Message) (ended bool, err error) {
 	sendErr := stream.RawWrite(drpcwire.KindMessage, request)
 	if sendErr == nil {
 		sendErr = stream.CloseSend() // flushes
 	}
 	// The server may have answered before it had all of the request, and be gone already.
-	answer := &decoding{enc, muster.ErrCorrupt}
+	answer := &decoding{enc, muster.ErrCorrupt, c.large}
 	if err = stream.MsgRecv(out, answer); err == io.EOF {
 		// The first receive may only say that the rest of the request could not be flushed.
 		err = stream.MsgRecv(out, answer)

@@ -181,7 +181,7 @@ func (c *call) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 
 // MsgRecv receives a message; io.EOF says that the client sends no more.
 func (c *call) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
-	c.decoding = decoding{enc, muster.ErrInvalid}
+	c.decoding = decoding{Encoding: enc, code: muster.ErrInvalid}
 	err := c.stream.MsgRecv(msg, &c.decoding)
 	if c.waiting {
 		c.waiting = false

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -35,29 +36,50 @@ func managerOptions() drpcmanager.Options {
 	}
 }
 
-// stallConn is a connection that ends when a write makes no progress for a time.
+// stallConn is a connection that ends when a write makes no progress for a time. One
+// goroutine at a time writes.
 type stallConn struct {
 	net.Conn
-	timeout time.Duration
-	stalled atomic.Bool // it has ended so
+	timeout  time.Duration
+	stalled  atomic.Bool              // it has ended so
+	outgoing atomic.Pointer[outgoing] // what is written for a stand-in; nil: nothing
+	buffers  net.Buffers              // being written
 }
 
-// Write writes b. When the other side takes nothing for the timeout, the connection is
-// closed, so that nobody else waits for it as long.
+// Write writes b, and a large message for its stand-in. When the other side takes nothing
+// for the timeout, the connection is closed, so that nobody else waits for it as long.
 func (c *stallConn) Write(b []byte) (int, error) {
-	for done := 0; ; {
-		if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
-			return done, err
+	if m := c.outgoing.Load(); m != nil && bytes.HasSuffix(b, standIn) {
+		c.buffers = m.exchange(b)
+		err := c.write(func() (int64, error) { return c.buffers.WriteTo(c.Conn) })
+		if err != nil {
+			return 0, err
 		}
+		return len(b), nil
+	}
+	done := 0
+	err := c.write(func() (int64, error) {
 		n, err := c.Conn.Write(b[done:])
 		done += n
+		return int64(n), err
+	})
+	return done, err
+}
+
+// write calls some, which writes what it can, until it has written all.
+func (c *stallConn) write(some func() (int64, error)) error {
+	for {
+		if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+			return err
+		}
+		n, err := some()
 		switch {
 		case err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
-			return done, err
+			return err
 		case n == 0:
 			c.stalled.Store(true)
 			_ = c.Close() // the stall is the error to report
-			return done, c.stallError()
+			return c.stallError()
 		}
 	}
 }

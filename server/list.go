@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 
+	"storj.io/drpc"
+
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/listing/rows"
@@ -68,8 +70,7 @@ func (h *handlers) List(stream pb.DRPCNamespace_ListStream) error {
 	defer outputs.Put(out)
 	return h.lister.Stream(ctx, &caller, optionsOf(first), first.Cursor, in.next, func(m *listing.Message) error {
 		h.reportDenied(caller.User, m.Outcomes)
-		out.buffer = out.append(out.buffer[:0], m)
-		return rpc.SendRaw(stream, out.buffer)
+		return out.send(stream, m)
 	})
 }
 
@@ -210,6 +211,19 @@ func (h *handlers) output(r *rpc.ListRequest) *output {
 
 // append appends the reply of a message to dst.
 func (out *output) append(dst []byte, m *listing.Message) []byte {
+	r := out.reply(m)
+	return r.Append(dst)
+}
+
+// send sends the reply of a message of a stream.
+func (out *output) send(stream drpc.Stream, m *listing.Message) error {
+	r := out.reply(m)
+	b, at := r.AppendAround(out.buffer[:0])
+	out.buffer = b
+	return rpc.SendParts(stream, b[:at], r.Frame, b[at:])
+}
+
+func (out *output) reply(m *listing.Message) rpc.ListReply {
 	r := rpc.ListReply{
 		Frame: m.Frame, Outcomes: m.Outcomes, Cursor: m.Cursor, CursorIndex: m.CursorIndex,
 		Done: m.Done, TotalRows: m.TotalRows, TotalOutcomes: m.TotalOutcomes, Txid: m.Txid,
@@ -220,5 +234,5 @@ func (out *output) append(dst []byte, m *listing.Message) []byte {
 	if r.FrameSize > 0 {
 		out.packed = r.Frame
 	}
-	return r.Append(dst)
+	return r
 }

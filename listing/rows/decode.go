@@ -157,8 +157,9 @@ func checkText(s slot, offsets, text []byte) error {
 // isASCII says whether text has no byte above 0x7f; most has none.
 func isASCII(text []byte) bool {
 	var all uint64
-	for ; len(text) >= 8; text = text[8:] {
-		all |= binary.LittleEndian.Uint64(text)
+	le := binary.LittleEndian
+	for ; len(text) >= 32; text = text[32:] {
+		all |= le.Uint64(text) | le.Uint64(text[8:]) | le.Uint64(text[16:]) | le.Uint64(text[24:])
 	}
 	for _, c := range text {
 		all |= uint64(c)

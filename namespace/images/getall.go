@@ -22,8 +22,8 @@ type place struct {
 // which they were put Get is as fast.
 func (c *Cache) GetAll(keys []uint64, txid uint64, items []Item) {
 	items = items[:len(keys)]
-	clear(items)
 	if c.budget == 0 {
+		clear(items)
 		return
 	}
 	var places [stage]place
@@ -37,16 +37,27 @@ func (c *Cache) GetAll(keys []uint64, txid uint64, items []Item) {
 	}
 }
 
+// lines is how many lines of an item are fetched, which is all of most.
+const (
+	lines     = 3
+	lineBytes = 64
+)
+
 // fetch finds the places of at most stage keys, and reads what the next step needs of
 // each before it takes that step with any. The sum makes the reads happen.
 //
 //go:noinline
 func (c *Cache) fetch(keys []uint64, places *[stage]place) (sum uint64) {
+	var h uint64
+	var t *table
 	for i, key := range keys {
-		h := hash(key)
-		t := c.index.table(h)
-		places[i].e = &t.slots[home(h, key)&uint64(len(t.slots)-1)]
-		sum += places[i].e.loc.Load()
+		if i == 0 || key>>groupBits != keys[i-1]>>groupBits {
+			h = hash(key)
+			t = c.index.table(h)
+		}
+		e := &t.slots[home(h, key)&uint64(len(t.slots)-1)]
+		places[i].e = e
+		sum += e.loc.Load()
 	}
 	for i, key := range keys {
 		p := &places[i]
@@ -54,9 +65,14 @@ func (c *Cache) fetch(keys []uint64, places *[stage]place) (sum uint64) {
 		if p.w == 0 || p.e.key.Load() != key {
 			p.e, p.w = c.index.live(hash(key), key)
 		}
-		if p.w.live() {
-			if s := c.slabs.at(p.w); s != nil {
-				sum += uint64(s.buf[p.w.offset()])
+		if !p.w.live() {
+			continue
+		}
+		if s := c.slabs.at(p.w); s != nil {
+			b := s.buf[p.w.offset():]
+			sum += uint64(b[0])
+			if len(b) > (lines-1)*lineBytes {
+				sum += uint64(b[lineBytes]) + uint64(b[2*lineBytes])
 			}
 		}
 	}
