@@ -115,8 +115,11 @@ type Block struct {
 	Length    int64 // bytes
 }
 
-// FlagWriting marks a file that is being written.
-const FlagWriting = 1
+// The flags of an inode.
+const (
+	FlagWriting = 1 // the file is being written
+	FlagNoData  = 2 // bytes of the file are in no block; said in listings with locations alone
+)
 
 // Row is one entry as a reader sees it in somebody else's buffer: its byte slices
 // are valid until that reader moves on. It is how rows travel from the store to the

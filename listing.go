@@ -72,6 +72,17 @@ func (h Hidden) Hides(name []byte) bool {
 		!bytes.HasPrefix(name, []byte("_metadata")) && !bytes.HasPrefix(name, []byte("_common_metadata"))
 }
 
+// Locations says what a listing tells of where blocks are. The numbers are part of the wire
+// format.
+type Locations uint8
+
+// What can be told.
+const (
+	NoLocations   Locations = 0
+	LocationsHint Locations = 1 // unknown ones are marked
+	LocationsMust Locations = 2 // a path some of whose locations cannot be had now fails with ErrUnavailable
+)
+
 // Consistency says what one state a stream's rows come from.
 type Consistency uint8
 

@@ -1,11 +1,14 @@
 package listing
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/locations/topology"
 )
 
 // The bounds of a configuration.
@@ -25,6 +28,18 @@ type Config struct {
 	PageBytes   int           // bytes of a page's rows and outcomes; 0: 512 KiB, which is also the most
 	SnapshotAge time.Duration // how long a snapshot stream may keep its view; 0: 5 min; at most 1 h
 	Key         []byte        // the cluster key, 32 bytes: servers of one key take each other's cursors
+
+	Places   Places        // where containers are; nil: nobody knows
+	Topology *topology.Map // how far datanodes are from readers; nil: nobody knows
+}
+
+// Places says where containers are, as *locations.Cache does.
+type Places interface {
+	// Get says where containers are, out[i] for ids[i]; an id may occur repeatedly. Its error
+	// is the context's, and then in out as well.
+	Get(ctx context.Context, ids []uint64, out []locations.Located) error
+	// Node returns the newest record of a datanode that Get has named.
+	Node(n muster.NodeNumber) *muster.Node
 }
 
 // Validate names the first value that is out of its bounds.
@@ -72,6 +87,20 @@ type Options struct {
 	Hidden      muster.Hidden
 	Own         bool // the paths' own entries instead of their children; links are not followed
 	Consistency muster.Consistency
+	Follow      bool // with Own: a link in last place is followed
+
+	// Locations adds the columns blocks and flags, and to each block where it is.
+	Locations muster.Locations
+	// LocationLimit bounds the locations of a page, blocks times the nodes of their file's
+	// replication; 0: ten times the limit of entries. One file always passes.
+	LocationLimit int
+	// Sorted puts the replicas of each block in the order of their distance from the reader,
+	// by chance if that is equal or unknown; stale and dead datanodes come last.
+	Sorted bool
+	// Reader is the host, address or network location of who will read; "": From.
+	Reader string
+	// From is the address that the call comes from. No cursor is bound to it.
+	From string
 }
 
 // Validate refuses columns and values that this version does not know.

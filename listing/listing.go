@@ -30,6 +30,7 @@ type Message struct {
 	Done          bool             // every path has its outcome
 	TotalRows     uint64           // if Done, of a stream: rows sent by this call
 	TotalOutcomes uint64           // if Done, of a stream: outcomes sent by this call
+	Nodes         []muster.Node    // additions to the call's table of nodes, which rows index; a stream may send them ahead, alone
 	Txid          uint64           // of the newest view in this message; 0: none was needed
 }
 

@@ -117,6 +117,7 @@ type ListReply struct {
 	TotalRows     uint64
 	TotalOutcomes uint64
 	Txid          uint64
+	Nodes         []muster.Node // additions to the call's table of nodes; own their memory
 }
 
 // Append appends the message to dst. The frame comes first.

@@ -16,6 +16,12 @@ type ListOptions struct {
 	Own         bool
 	Consistency muster.Consistency
 	Compress    bool // frames by zstd
+	Follow      bool // with Own: a link in last place
+
+	Locations     muster.Locations
+	LocationLimit int // locations of a page; 0: ten times the limit of entries
+	Sorted        bool
+	Reader        string // host, address or network location; "": where the call comes from
 }
 
 // ListOptionsFromPB returns the options of a message; nil is the zero value. It

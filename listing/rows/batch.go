@@ -96,6 +96,18 @@ func (b *Batch) Block(i, k int) muster.Block {
 	}
 }
 
+// NumNodes returns the number of places of the k-th block of a row: of an erasure-coded
+// block one for each replica index, from 1, up to the last that is present. -1 if it is
+// unknown where the block is, or was not asked.
+func (b *Batch) NumNodes(i, k int) int { panic("not yet") }
+
+// Node returns the j-th of the places of the k-th block of a row: its position in the table
+// of nodes of the call, and false for an erasure-coded replica that is absent.
+func (b *Batch) Node(i, k, j int) (position uint32, present bool) { panic("not yet") }
+
+// NodeBound is above all positions that Node returns: a table of so many nodes will do.
+func (b *Batch) NodeBound() int { panic("not yet") }
+
 // Entry returns a row as a value of its own, which does not keep the frame.
 func (b *Batch) Entry(i int) muster.Entry {
 	e := muster.Entry{

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/muster-fs/muster"
@@ -126,6 +127,20 @@ func (b *Builder) appendBlocks(blocks []muster.Block) {
 		offset += from.Length
 	}
 }
+
+// Absent stands for the replica that an erasure-coded block lacks, see AppendNodes.
+const Absent = math.MaxUint32
+
+// Unlocated returns the number of blocks for which AppendNodes was not called yet.
+func (b *Builder) Unlocated() int { panic("not yet") }
+
+// AppendContainers appends the containers of these blocks, in their order.
+func (b *Builder) AppendContainers(dst []uint64) []uint64 { panic("not yet") }
+
+// AppendNodes says where the first of these blocks is, by positions in the table of nodes of
+// the call; not known: nobody knows. It is called for all blocks before AppendFrame, or for
+// none: then all are unknown.
+func (b *Builder) AppendNodes(nodes []uint32, known bool) { panic("not yet") }
 
 // nextRows makes the chunk of the next row the current one.
 func (b *Builder) nextRows() {

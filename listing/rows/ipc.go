@@ -71,6 +71,17 @@ func (w *IPCWriter) Write(b *Batch, path func(i int) string) error {
 	return w.w.Write(record)
 }
 
+// NewLocatedIPCWriter returns a writer of located batches. blocks have replicas, list<struct<id, host, port,
+// rack, state, index>>, in place of nodes, null if they are unknown, and the last column,
+// no_data, marks files some bytes of which are in no block. c has ColBlocks and ColFlags.
+func NewLocatedIPCWriter(w io.Writer, c Columns) *IPCWriter { panic("not yet") }
+
+// WriteLocated writes a batch to the stream of a writer that NewLocatedIPCWriter made; node
+// gives the datanode at a position of the batch's table.
+func (w *IPCWriter) WriteLocated(b *Batch, path func(i int) string, node func(position uint32) *muster.Node) error {
+	panic("not yet")
+}
+
 // Close ends the stream; it does not close the underlying writer. A stream without
 // batches still has its schema.
 func (w *IPCWriter) Close() error { return w.w.Close() }
