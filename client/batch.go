@@ -22,7 +22,9 @@ type Batch struct {
 	given pathList    // the paths of the rows, as they were given
 	room  [1][]string // of given
 
-	memory *rpc.Memory // of the rows; nil: the garbage collector's alone
+	located bool        // locations were asked for
+	nodes   nodeTable   // in which the rows name datanodes
+	memory  *rpc.Memory // of the rows; nil: the garbage collector's alone
 }
 
 // Outcome is how a path ended.
@@ -77,8 +79,8 @@ func (b *Batch) Len() int {
 
 // Release gives the batch's memory to batches that are still to come, so that the garbage
 // collector has less to do. Nobody may use the batch any more then, nor its outcomes, nor a
-// string that an accessor of a column returned; what Path, Info and Entry returned stays
-// valid. A batch that is not released is left to the garbage collector.
+// string that an accessor of a column returned; what Path, Info, Entry, Located and Replica
+// returned stays valid. A batch that is not released is left to the garbage collector.
 func (b *Batch) Release() {
 	if b == nil {
 		return
@@ -91,6 +93,9 @@ func (b *Batch) Release() {
 	}
 	*b = Batch{}
 }
+
+// tells says whether the batch has anything for those who list.
+func (b *Batch) tells() bool { return b != nil && (b.Len() > 0 || len(b.Outcomes) > 0) }
 
 // namePaths names the paths of the outcomes.
 func (b *Batch) namePaths() {

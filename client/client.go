@@ -76,18 +76,19 @@ func (o Options) Validate() error {
 	case o.CommandTimeout < 0 || o.CommandTimeout > maxCommandTimeout:
 		return fmt.Errorf("%w: CommandTimeout is %v; use at most %v, or 0 for %v", muster.ErrInvalid, o.CommandTimeout, maxCommandTimeout, defaultCommandTimeout)
 	}
-	return o.checkReader()
+	return checkReader(o.Reader)
 }
 
-func (o Options) checkReader() error {
+// checkReader says whether a reader may be there; "" is unknown.
+func checkReader(reader string) error {
 	switch {
-	case o.Reader == "":
+	case reader == "":
 		return nil
-	case o.Reader[0] == '/':
-		_, err := muster.CleanRack(o.Reader)
+	case reader[0] == '/':
+		_, err := muster.CleanRack(reader)
 		return err
 	}
-	return muster.CheckHost(o.Reader)
+	return muster.CheckHost(reader)
 }
 
 // withDefaults returns the options with every zero field filled in.
@@ -123,6 +124,7 @@ type link struct {
 	expander *rpc.Expander
 	id       [16]byte      // of request ids
 	sequence atomic.Uint64 // of the last request id
+	nodes    nodeRecords
 
 	// What the server takes; written by Dial only.
 	maxMessage int // bytes of a message

@@ -1,8 +1,10 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 
@@ -27,8 +29,28 @@ type ListOptions struct {
 	Hidden muster.Hidden
 
 	// Own returns the given paths' own entries, with empty names, instead of their
-	// children; a link in last place is not followed then.
-	Own bool
+	// children; a link in last place is not followed then, unless Follow is set.
+	Own    bool
+	Follow bool
+
+	// Locations says where the blocks of files are, as far as the server knows, see
+	// Batch.Replica; the columns blocks, flags and replication come too then. With
+	// muster.LocationsMust a path fails with ErrUnavailable if the server cannot find out
+	// now where a block is: what came of it is partial then. Else such blocks are marked.
+	Locations muster.Locations
+
+	// LocationLimit bounds the locations of a page, blocks times replicas; a file has all
+	// of its own. 0: ten times Limit. Like that it changes how rows come, never which.
+	LocationLimit int
+
+	// Sorted puts the replicas of each block in the order of their distance from the
+	// reader, which is different for blocks that lie together if they are as far away;
+	// datanodes that are stale or dead come last. Those of an erasure-coded block stay in
+	// the order of their index. Else the order is none.
+	Sorted bool
+
+	// Reader is Options.Reader for this listing. Empty: that.
+	Reader string
 
 	// Consistency is for List and Walk only: a page call is always one state. A
 	// stream of muster.ConsistencySnapshot cannot be resumed: when it breaks it
@@ -63,16 +85,40 @@ func (c *Client) List(ctx context.Context, paths iter.Seq[string], o ListOptions
 	return c.list(ctx, func(context.Context) iter.Seq[string] { return paths }, maxWindowPaths, o)
 }
 
-// wire returns the options as a call sends them.
-func (o ListOptions) wire() (rpc.ListOptions, error) {
-	return rpc.ListOptions{
+// wire returns the options as a call sends them. reader is the client's own.
+func (o ListOptions) wire(reader string) (rpc.ListOptions, error) {
+	w := rpc.ListOptions{
 		Limit:       min(max(o.Limit, 0), math.MaxInt32),
-		Columns:     uint32(o.Columns.Normal()),
+		Columns:     uint32(o.columns()),
 		Hidden:      o.Hidden,
 		Own:         o.Own,
+		Follow:      o.Follow,
 		Consistency: o.Consistency,
 		Compress:    o.Compress,
-	}, o.Columns.Validate()
+		Locations:   o.Locations,
+	}
+	switch {
+	case o.Follow && !o.Own:
+		return w, fmt.Errorf("%w: Follow is for own entries; a listing of what is in directories follows links anyway", muster.ErrInvalid)
+	case o.Locations == muster.NoLocations && (o.Sorted || o.Reader != "" || o.LocationLimit != 0):
+		return w, fmt.Errorf("%w: Sorted, Reader and LocationLimit are for a listing with Locations", muster.ErrInvalid)
+	case o.Locations == muster.NoLocations:
+		return w, o.Columns.Validate()
+	}
+	w.LocationLimit, w.Sorted, w.Reader = min(max(o.LocationLimit, 0), math.MaxInt32), o.Sorted, cmp.Or(o.Reader, reader)
+	return w, cmp.Or(o.Columns.Validate(), checkReader(w.Reader))
+}
+
+// locatedColumns are those without which a row does not say where its blocks are.
+const locatedColumns = rows.ColBlocks | rows.ColFlags | rows.ColReplication
+
+// columns are those that come.
+func (o ListOptions) columns() rows.Columns {
+	c := o.Columns.Normal()
+	if o.Locations != muster.NoLocations {
+		c |= locatedColumns
+	}
+	return c
 }
 
 // Collect gathers all rows of a listing. The error joins that of the whole call and

@@ -28,12 +28,12 @@ func (c *Client) Page(ctx context.Context, paths []string, cursor []byte, o List
 }
 
 func (c *Client) page(ctx context.Context, paths []string, cursor []byte, o ListOptions) (*Batch, error) {
-	options, err := o.wire()
+	options, err := o.wire(c.options.Reader)
 	if err != nil {
 		return nil, err
 	}
 	if len(paths) == 0 {
-		decoded, err := rows.Decode(nil, o.Columns.Normal())
+		decoded, err := rows.Decode(nil, o.columns())
 		return &Batch{Batch: decoded}, err
 	}
 	call := pageCalls.Get().(*pageCall)
@@ -47,7 +47,7 @@ func (c *Client) page(ctx context.Context, paths []string, cursor []byte, o List
 	err = ended(ctx)
 	for b := newBackoff(); err == nil; {
 		if err = c.pool.Invoke(c.context(ctx), "/muster.v1.Namespace/ListPage", replyEncoding{}, request, &call.reply); err == nil {
-			return c.pageBatch(&call.reply, paths, o.Columns.Normal())
+			return c.pageBatch(&call.reply, paths, o)
 		}
 		err = c.again(ctx, &b, err)
 	}
@@ -71,8 +71,12 @@ var pageCalls = sync.Pool{New: func() any { return new(pageCall) }}
 
 // pageBatch checks a page. Where it begins is the cursor's secret, so that of a whole
 // listing no more is checked than the order and that the last page is at the end.
-func (l *link) pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch, error) {
-	decoded, err := l.decode(r, len(paths), columns)
+func (l *link) pageBatch(r *reply, paths []string, o ListOptions) (*Batch, error) {
+	decoded, err := l.decode(r, len(paths), o.columns())
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := l.place(decoded, r, nil, o.Locations)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,9 @@ func (l *link) pageBatch(r *reply, paths []string, columns rows.Columns) (*Batch
 	if n := len(r.outcomes); r.Done && n > 0 && r.outcomes[n-1].Index+1 != uint64(len(paths)) {
 		return nil, corrupt("the last page ends at path %d of %d", r.outcomes[n-1].Index, len(paths))
 	}
-	return pageOf(r, decoded, paths), nil
+	b := pageOf(r, decoded, paths)
+	b.located, b.nodes = o.Locations != muster.NoLocations, nodes
+	return b, nil
 }
 
 // pageOf returns the batch of a page, which shares nothing with the reply but what was

@@ -87,6 +87,11 @@ func (r *reply) decode(paths int) error {
 	return err
 }
 
+// onlyNodes says whether the message does nothing but add to the table of nodes.
+func (r *reply) onlyNodes() bool {
+	return len(r.Nodes) > 0 && len(r.Frame) == 0 && len(r.outcomes) == 0 && len(r.Cursor) == 0 && !r.Done
+}
+
 // released are outcomes of batches that were released.
 var released sync.Pool
 

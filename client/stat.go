@@ -64,27 +64,10 @@ type Stated struct {
 // is used is said at List.
 func (c *Client) StatAll(ctx context.Context, paths iter.Seq[string]) iter.Seq2[Stated, error] {
 	return func(yield func(Stated, error) bool) {
-		var own Info // of the path whose outcome comes next, if its row came
-		for b, err := range c.List(ctx, paths, ListOptions{Own: true}) {
-			if err != nil {
-				yield(Stated{}, err)
+		for p, err := range ownRows(c.List(ctx, paths, ListOptions{Own: true}), (*Batch).Info) {
+			if !yield(Stated{Path: p.outcome.Path, Info: p.value, Err: p.outcome.err("lstat")}, err) {
 				return
 			}
-			row := 0
-			for _, o := range b.Outcomes {
-				if row < b.Len() && uint64(b.PathIndex(row)) == o.Index {
-					own = b.Info(row)
-					row++
-				}
-				answer := Stated{Path: o.Path, Info: own, Err: o.err("lstat")}
-				if own = (Info{}); !yield(answer, nil) {
-					return
-				}
-			}
-			if row < b.Len() {
-				own = b.Info(row)
-			}
-			b.Release()
 		}
 	}
 }

@@ -43,6 +43,7 @@ type listing struct {
 	window  *window
 	batches chan *Batch
 	ledger  ledger
+	nodes   nodeTable // of the call in progress
 	reply   reply
 	cursor  []byte // of the last message
 	begun   bool   // a message was delivered
@@ -55,7 +56,7 @@ var errBroken = fmt.Errorf("%w: the listing was cut off", muster.ErrUnavailable)
 // how many are read ahead.
 func (c *Client) list(ctx context.Context, paths func(context.Context) iter.Seq[string], ahead int, o ListOptions) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
-		options, err := o.wire()
+		options, err := o.wire(c.options.Reader)
 		if err == nil && len(o.Cursor) > 0 {
 			err = fmt.Errorf("%w: a stream takes no cursor, it goes on by itself; use Pages or Page", muster.ErrInvalid)
 		}
@@ -63,7 +64,7 @@ func (c *Client) list(ctx context.Context, paths func(context.Context) iter.Seq[
 			yield(nil, fmt.Errorf("list: %w", err))
 			return
 		}
-		l := &listing{client: c, options: options, columns: o.Columns.Normal(), window: newWindow(ahead), batches: make(chan *Batch, readAhead)}
+		l := &listing{client: c, options: options, columns: o.columns(), window: newWindow(ahead), batches: make(chan *Batch, readAhead)}
 		caller := ctx
 		ctx, cancel := context.WithCancel(ctx)
 		filled, received := make(chan struct{}), make(chan struct{})
@@ -127,6 +128,7 @@ func (l *listing) call(ctx context.Context) (progress bool, err error) {
 		return false, err
 	}
 	l.ledger.resume()
+	l.nodes = nil
 	request := rpc.ListRequest{HasOptions: true, Options: l.options, Cursor: slices.Clone(l.cursor)}
 	from := l.window.rewind()
 	sent := make(chan struct{})
@@ -147,7 +149,7 @@ func (l *listing) call(ctx context.Context) (progress bool, err error) {
 			return progress, err
 		}
 		progress = true
-		if (b.Len() > 0 || len(b.Outcomes) > 0) && !l.emit(ctx, b) {
+		if b.tells() && !l.emit(ctx, b) {
 			return progress, ended(ctx)
 		}
 		if l.reply.Done {
@@ -253,6 +255,12 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.nodes, err = l.client.place(decoded, r, l.nodes, l.options.Locations); err != nil {
+		return nil, err
+	}
+	if r.onlyNodes() {
+		return nil, nil // the cursor of the message before stays
+	}
 	if err := l.ledger.enter(decoded, r.outcomes, known); err != nil {
 		return nil, err
 	}
@@ -261,7 +269,11 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 			return nil, err
 		}
 	}
-	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, memory: r.memory, given: l.window.list(first, min(l.ledger.next+1, known))}
+	b := &Batch{
+		Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, memory: r.memory,
+		located: l.options.Locations != muster.NoLocations, nodes: l.nodes,
+		given: l.window.list(first, min(l.ledger.next+1, known)),
+	}
 	b.namePaths()
 	r.memory = nil
 	l.begun, l.cursor = true, append(l.cursor[:0], r.Cursor...)
