@@ -13,11 +13,11 @@ import (
 // allocates; strings alias the frame and keep it in memory. The value of a column that
 // is not in the set is zero.
 type Batch struct {
-	columns  Columns
-	template *template
-	rows     int
-	blocks   int
-	buffers  [numSlots][]byte // of exact length; nil if there are no rows or the column is not in the set
+	columns   Columns
+	template  *template
+	counts    counts
+	nodeBound int
+	buffers   [numSlots][]byte // of exact length; nil if there are no rows or the column is not in the set
 }
 
 // Len returns the number of rows; a nil batch has none.
@@ -25,7 +25,7 @@ func (b *Batch) Len() int {
 	if b == nil {
 		return 0
 	}
-	return b.rows
+	return b.counts.rows
 }
 
 // Columns returns the columns that the batch has.
@@ -97,16 +97,43 @@ func (b *Batch) Block(i, k int) muster.Block {
 }
 
 // NumNodes returns the number of places of the k-th block of a row: of an erasure-coded
-// block one for each replica index, from 1, up to the last that is present. -1 if it is
+// block one for each replica index, from 1, up to the last that is told. It is -1 if it is
 // unknown where the block is, or was not asked.
-func (b *Batch) NumNodes(i, k int) int { panic("not yet") }
+func (b *Batch) NumNodes(i, k int) int {
+	at := int(b.uint32(slotBlocksOffsets, i)) + k
+	if !b.located(at) {
+		return -1
+	}
+	return int(b.uint32(slotNodesOffsets, at+1) - b.uint32(slotNodesOffsets, at))
+}
 
 // Node returns the j-th of the places of the k-th block of a row: its position in the table
 // of nodes of the call, and false for an erasure-coded replica that is absent.
-func (b *Batch) Node(i, k, j int) (position uint32, present bool) { panic("not yet") }
+func (b *Batch) Node(i, k, j int) (position uint32, present bool) {
+	at := int(b.uint32(slotBlocksOffsets, i)) + k
+	n := int(b.uint32(slotNodesOffsets, at)) + j
+	if b.counts.absent > 0 && !bit(b.buffers[slotNodeValidity], n) {
+		return 0, false
+	}
+	return b.uint32(slotNode, n), true
+}
 
 // NodeBound is above all positions that Node returns: a table of so many nodes will do.
-func (b *Batch) NodeBound() int { panic("not yet") }
+func (b *Batch) NodeBound() int { return b.nodeBound }
+
+// located says whether the nodes of the block at an index are known.
+func (b *Batch) located(at int) bool {
+	switch b.counts.unknown {
+	case 0:
+		return true
+	case b.counts.blocks:
+		return false
+	}
+	return bit(b.buffers[slotNodesValidity], at)
+}
+
+// bit says whether the i-th bit is set.
+func bit(bits []byte, i int) bool { return bits[i/8]&(1<<(i%8)) != 0 }
 
 // Entry returns a row as a value of its own, which does not keep the frame.
 func (b *Batch) Entry(i int) muster.Entry {

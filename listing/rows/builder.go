@@ -2,7 +2,6 @@ package rows
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/muster-fs/muster"
@@ -21,7 +20,11 @@ type Builder struct {
 	block        *blockChunk // of the last block
 	blockChunks  []*blockChunk
 
-	name, owner, group, linkTarget []byte
+	located int // blocks that have their nodes; none or all when a frame is made
+	unknown int // of these, those whose nodes are unknown
+	absent  int // nodes
+
+	name, owner, group, linkTarget, nodes []byte
 }
 
 // NewBuilder returns an empty builder of frames with the columns c.Normal(). The
@@ -49,8 +52,8 @@ func (b *Builder) Len() int { return b.rows }
 
 // Reset forgets all rows and keeps the buffers.
 func (b *Builder) Reset() {
-	b.rows, b.blocks = 0, 0
-	b.name, b.owner, b.group, b.linkTarget = b.name[:0], b.owner[:0], b.group[:0], b.linkTarget[:0]
+	b.rows, b.blocks, b.located, b.unknown, b.absent = 0, 0, 0, 0, 0
+	b.name, b.owner, b.group, b.linkTarget, b.nodes = b.name[:0], b.owner[:0], b.group[:0], b.linkTarget[:0], b.nodes[:0]
 }
 
 // Append adds a row of the given path with this index. It copies what it keeps.
@@ -128,20 +131,6 @@ func (b *Builder) appendBlocks(blocks []muster.Block) {
 	}
 }
 
-// Absent stands for the replica that an erasure-coded block lacks, see AppendNodes.
-const Absent = math.MaxUint32
-
-// Unlocated returns the number of blocks for which AppendNodes was not called yet.
-func (b *Builder) Unlocated() int { panic("not yet") }
-
-// AppendContainers appends the containers of these blocks, in their order.
-func (b *Builder) AppendContainers(dst []uint64) []uint64 { panic("not yet") }
-
-// AppendNodes says where the first of these blocks is, by positions in the table of nodes of
-// the call; not known: nobody knows. It is called for all blocks before AppendFrame, or for
-// none: then all are unknown.
-func (b *Builder) AppendNodes(nodes []uint32, known bool) { panic("not yet") }
-
 // nextRows makes the chunk of the next row the current one.
 func (b *Builder) nextRows() {
 	k := b.rows / chunkRows
@@ -185,19 +174,20 @@ func (b *Builder) Size() int {
 		return 0
 	}
 	t := b.template
-	return t.frameBytes + b.rows*t.rowBytes + b.blocks*t.blockBytes + b.blocks/8 +
-		len(b.name) + len(b.owner) + len(b.group) + len(b.linkTarget)
+	return t.frameBytes + b.rows*t.rowBytes + b.blocks*t.blockBytes +
+		len(b.name) + len(b.owner) + len(b.group) + len(b.linkTarget) + b.sizeOfNodes()
 }
 
 // AppendFrame appends the frame of all rows to dst; nothing if there are none. The
-// rows stay until Reset.
+// rows stay until Reset. If AppendNodes was called at all, it was called for all blocks.
 func (b *Builder) AppendFrame(dst []byte) []byte {
 	if b.rows == 0 {
 		return dst
 	}
 	t := b.template
 	var l lengths
-	l.setCounts(b.rows, b.blocks)
+	n := b.counts()
+	l.setCounts(n)
 	l[slotName], l[slotOwner], l[slotGroup], l[slotLinkTarget] = len(b.name), len(b.owner), len(b.group), len(b.linkTarget)
 
 	start := len(dst)
@@ -205,7 +195,7 @@ func (b *Builder) AppendFrame(dst []byte) []byte {
 	frame := dst[start:cap(dst)]
 	head := frame[headerBytes:][:len(t.head)]
 	copy(head, t.head)
-	bodyBytes := t.patch(head, b.rows, b.blocks, &l)
+	bodyBytes := t.patch(head, n, &l)
 	frame = frame[:headerBytes+len(head)+bodyBytes]
 	body := frame[headerBytes+len(head):]
 	for _, s := range t.buffers {
@@ -232,12 +222,10 @@ func (b *Builder) copyBuffer(to []byte, s slot) {
 		copy(to, b.group)
 	case slotLinkTarget:
 		copy(to, b.linkTarget)
-	case slotNodesValidity, slotNodesOffsets:
-		clear(to) // all unknown
+	case slotNodesValidity, slotNodesOffsets, slotNodeValidity, slotNode:
+		b.copyNodes(to, s)
 	case slotContainer, slotLocalID, slotBlockOffset, slotBlockLength:
-		for k := 0; len(to) > 0; k++ {
-			to = to[copy(to, b.blockChunks[k].column(s)):]
-		}
+		b.copyBlocks(to, s)
 	default:
 		if s.ends() {
 			clear(to[:4])
@@ -246,5 +234,12 @@ func (b *Builder) copyBuffer(to []byte, s slot) {
 		for k := 0; len(to) > 0; k++ {
 			to = to[copy(to, b.rowChunks[k].column(s)):]
 		}
+	}
+}
+
+// copyBlocks fills to with what the chunks have in a slot.
+func (b *Builder) copyBlocks(to []byte, s slot) {
+	for k := 0; len(to) > 0; k++ {
+		to = to[copy(to, b.blockChunks[k].column(s)):]
 	}
 }

@@ -53,9 +53,12 @@ func (c *rowChunk) column(s slot) []byte {
 	return c.blocks[:]
 }
 
-// blockChunk has room for chunkBlocks blocks, column by column.
+// blockChunk has room for chunkBlocks blocks, column by column. Lists of nodes are kept by
+// their ends, too.
 type blockChunk struct {
 	container, localID, offset, length [8 * chunkBlocks]byte
+	nodes                              [4 * chunkBlocks]byte
+	known                              [chunkBlocks / 8]byte // a bit a block
 }
 
 // column returns the values of a slot that has some for each block.
@@ -67,6 +70,10 @@ func (c *blockChunk) column(s slot) []byte {
 		return c.localID[:]
 	case slotBlockOffset:
 		return c.offset[:]
+	case slotNodesOffsets:
+		return c.nodes[:]
+	case slotNodesValidity:
+		return c.known[:]
 	}
 	return c.length[:]
 }

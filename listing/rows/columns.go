@@ -37,6 +37,7 @@ const (
 const (
 	AllColumns      Columns = 1<<numColumns - 1
 	DefaultColumns          = AllColumns &^ ColBlocks
+	LocatedColumns          = ColBlocks | ColFlags | ColReplication // what a listing with locations has in any case
 	requiredColumns         = ColPathIndex | ColName
 )
 

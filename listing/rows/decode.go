@@ -2,8 +2,10 @@ package rows
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"unicode/utf8"
 	"unsafe"
 
@@ -15,7 +17,7 @@ import (
 //
 // It takes ownership of the frame: the batch, its strings and its records alias it.
 // It checks all that an accessor, a record or a reader of it relies on: checksum,
-// bounds, the message's metadata, offsets, kinds, replications, signs of lengths,
+// bounds, the message's metadata, offsets, nulls, kinds, replications, signs of lengths,
 // UTF-8, and that a name is one component, so that joining it to a path stays below
 // that path. Bytes that fail are muster.ErrCorrupt; it never panics, and allocates a
 // batch, and a copy of the frame if that does not lie on an 8-byte boundary.
@@ -36,7 +38,7 @@ func Decode(frame []byte, c Columns) (*Batch, error) {
 	if uintptr(unsafe.Pointer(unsafe.SliceData(body)))%8 != 0 {
 		body = bytes.Clone(body)
 	}
-	b.rows = rows
+	b.counts.rows = rows
 	if err := b.cut(head, body); err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func (b *Batch) cut(head, body []byte) error {
 	}
 	var scratch [maxHead]byte
 	want := scratch[:copy(scratch[:], t.head)]
-	if n := t.patch(want, b.rows, b.blocks, &l); n != len(body) {
+	if n := t.patch(want, b.counts, &l); n != len(body) {
 		return corrupt("body of %d bytes, its counts make %d", len(body), n)
 	}
 	if !bytes.Equal(head, want) {
@@ -77,27 +79,35 @@ func (b *Batch) cut(head, body []byte) error {
 	return nil
 }
 
-// readCounts reads the number of blocks and the lengths of texts, none above limit,
-// and computes all lengths.
+// readCounts reads the number of blocks and nodes and the lengths of texts, none above
+// limit, and computes all lengths.
 func (b *Batch) readCounts(head []byte, limit int, l *lengths) error {
-	read := func(at int, what string) (int, error) {
-		if at == 0 {
-			return 0, nil
+	read := func(at int, n *int, what string) error {
+		v := binary.LittleEndian.Uint64(head[at:])
+		if v > uint64(limit) {
+			return corrupt("%d %s in a body of %d bytes", v, what, limit)
 		}
-		n := binary.LittleEndian.Uint64(head[at:])
-		if n > uint64(limit) {
-			return 0, corrupt("%d %s in a body of %d bytes", n, what, limit)
-		}
-		return int(n), nil
+		*n = int(v)
+		return nil
 	}
-	var err error
-	if b.blocks, err = read(b.template.blocksAt, "blocks"); err != nil {
-		return err
-	}
-	l.setCounts(b.rows, b.blocks)
-	for k, s := range textSlots {
-		if l[s], err = read(b.template.textAt[k], "bytes of text"); err != nil {
+	t, n := b.template, &b.counts
+	if t.blocksAt > 0 {
+		lists, nodes := t.listsAt, t.listsAt+nodeBytes
+		err := cmp.Or(read(t.blocksAt, &n.blocks, "blocks"), read(lists+8, &n.unknown, "unknown blocks"),
+			read(nodes, &n.nodes, "nodes"), read(nodes+8, &n.absent, "absent nodes"))
+		if err != nil {
 			return err
+		}
+		if n.unknown > n.blocks || n.absent > n.nodes {
+			return corrupt("%d of %d blocks are unknown, %d of %d nodes absent", n.unknown, n.blocks, n.absent, n.nodes)
+		}
+	}
+	l.setCounts(*n)
+	for k, s := range textSlots {
+		if at := t.textAt[k]; at > 0 {
+			if err := read(at, &l[s], "bytes of text"); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -248,21 +258,64 @@ func checkSigns(s slot, values []byte) error {
 	return nil
 }
 
-// checkBlocks checks the lists of blocks, whose nodes are all unknown.
+// checkBlocks checks the lists of blocks and of their nodes.
 func (b *Batch) checkBlocks() error {
 	if !b.columns.Has(ColBlocks) {
 		return nil
 	}
-	if err := checkOffsets(slotBlocksOffsets, b.buffers[slotBlocksOffsets], b.blocks); err != nil {
+	if err := checkOffsets(slotBlocksOffsets, b.buffers[slotBlocksOffsets], b.counts.blocks); err != nil {
 		return err
 	}
-	if err := checkOffsets(slotNodesOffsets, b.buffers[slotNodesOffsets], 0); err != nil {
+	if err := checkOffsets(slotNodesOffsets, b.buffers[slotNodesOffsets], b.counts.nodes); err != nil {
 		return err
 	}
-	for _, bits := range b.buffers[slotNodesValidity] {
-		if bits != 0 {
-			return corrupt("%s: nodes in a list without nodes", slotNodesValidity.column())
+	n := b.counts
+	if got := nulls(b.buffers[slotNodesValidity], n.blocks); n.unknown > 0 && got != n.unknown {
+		return corrupt("%s: %d lists of nodes are null, want %d", slotNodesValidity.column(), got, n.unknown)
+	}
+	if got := nulls(b.buffers[slotNodeValidity], n.nodes); n.absent > 0 && got != n.absent {
+		return corrupt("%s: %d nodes are null, want %d", slotNodeValidity.column(), got, n.absent)
+	}
+	if n.unknown > 0 && n.nodes > 0 {
+		for at := range n.blocks {
+			if !b.located(at) && b.uint32(slotNodesOffsets, at) != b.uint32(slotNodesOffsets, at+1) {
+				return corrupt("%s: nodes in a list that is null", slotNodesValidity.column())
+			}
 		}
 	}
+	b.boundNodes()
 	return nil
+}
+
+// nulls counts the bits that are not set among the first n.
+func nulls(valid []byte, n int) int {
+	if len(valid) == 0 {
+		return 0
+	}
+	set, le := 0, binary.LittleEndian
+	for whole := n / 64; whole > 0; whole-- {
+		set += bits.OnesCount64(le.Uint64(valid))
+		valid = valid[8:]
+	}
+	if rest := n % 64; rest > 0 {
+		set += bits.OnesCount64(le.Uint64(valid) & (1<<rest - 1))
+	}
+	return n - set
+}
+
+// boundNodes finds the largest position of a node.
+func (b *Batch) boundNodes() {
+	most := -1
+	if b.counts.absent == 0 {
+		for nodes := b.buffers[slotNode]; len(nodes) >= 4; nodes = nodes[4:] {
+			most = max(most, int(binary.LittleEndian.Uint32(nodes)))
+		}
+	} else {
+		for i := range b.counts.nodes {
+			if bit(b.buffers[slotNodeValidity], i) {
+				most = max(most, int(b.uint32(slotNode, i)))
+			}
+		}
+	}
+	b.nodeBound = most + 1
 }

@@ -28,6 +28,11 @@ func walk(b *Batch) {
 		_ = strings.Clone(b.Name(i))
 		for k := range b.NumBlocks(i) {
 			_ = b.Block(i, k)
+			for j := range max(b.NumNodes(i, k), 0) {
+				if at, present := b.Node(i, k, j); present && int(at) >= b.NodeBound() {
+					panic("a node beyond the bound")
+				}
+			}
 		}
 		e := b.Entry(i)
 		_ = e.Kind.String() + e.Replication.String()
@@ -92,7 +97,7 @@ func TestDamageIsRefused(t *testing.T) {
 		{"cut", func(f []byte) []byte { return f[:len(f)-8] }, "message of"},
 		{"longer", func(f []byte) []byte { return append(f, make([]byte, 8)...) }, "message of"},
 		{"too long", func(f []byte) []byte { return append(f, make([]byte, MaxFrame)...) }, "at most 983040"},
-		{"newer version", put8(atVersion, 2), "schema version 2; this program reads version 1"},
+		{"newer version", put8(atVersion, 3), "schema version 3; this program reads version 2"},
 		{"flags", put8(atFlags, 1), "flags 01 00 00, want none"},
 		{"reserved", put8(atReserved+1, 1), "flags 00 00 01, want none"},
 		{"other columns", put32(atColumns, uint32(DefaultColumns)), "columns 0x3fff, asked for 0x7fff"},
@@ -138,7 +143,7 @@ func TestDamageIsRefused(t *testing.T) {
 		{"list offset", put32(at(slotBlocksOffsets)+8, 3), "blocks: offset 2 after 3"},
 		{"last list offset", put32(at(slotBlocksOffsets)+12, 3), "blocks: offsets end at 3, want 2"},
 		{"nodes offset", put32(at(slotNodesOffsets)+8, 1), "blocks: offsets end at 1, want 0"},
-		{"nodes validity", put8(at(slotNodesValidity), 1), "nodes in a list without nodes"},
+		{"nodes validity", put8(at(slotNodesValidity), 1), "blocks: 1 lists of nodes are null, want 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			damaged := test.change(bytes.Clone(intact))
@@ -239,6 +244,10 @@ func FuzzDecode(f *testing.F) {
 		f.Add(frameOf(c, oneOfEach()), uint32(c))
 		f.Add(frameOf(c, randomRows(r, 1)), uint32(c))
 		f.Add(frameOf(c, randomRows(r, 20)), uint32(c))
+	}
+	for _, n := range []int{1, 20} {
+		samples := randomRows(r, n)
+		f.Add(placedFrame(AllColumns, samples, randomPlaces(r, samples)), uint32(AllColumns))
 	}
 	f.Add([]byte{}, uint32(0))
 	f.Fuzz(func(t *testing.T, frame []byte, columns uint32) {

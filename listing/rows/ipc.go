@@ -22,13 +22,16 @@ import (
 // whoever writes one says elsewhere, by an exit code or otherwise, that it is whole.
 type IPCWriter struct {
 	columns Columns
+	located bool
 	schema  *arrow.Schema
 	w       *ipc.Writer
 }
 
 // NewIPCWriter returns a writer of batches of the columns c.Normal(). Nothing is
 // written before the first Write or Close.
-func NewIPCWriter(w io.Writer, c Columns) *IPCWriter {
+func NewIPCWriter(w io.Writer, c Columns) *IPCWriter { return newIPCWriter(w, c, false) }
+
+func newIPCWriter(w io.Writer, c Columns, located bool) *IPCWriter {
 	c = c.Normal()
 	fields := slices.Clone(Schema(c).Fields())
 	for i, f := range fields {
@@ -37,49 +40,56 @@ func NewIPCWriter(w io.Writer, c Columns) *IPCWriter {
 			fields[i] = arrow.Field{Name: "path", Type: arrow.BinaryTypes.String}
 		case "kind", "replication":
 			fields[i].Type = arrow.BinaryTypes.String
+		case "blocks":
+			if located {
+				fields[i].Type = locatedBlocks
+			}
 		}
 	}
+	if located {
+		fields = append(fields, arrow.Field{Name: "no_data", Type: arrow.FixedWidthTypes.Boolean})
+	}
 	schema := arrow.NewSchema(fields, nil)
-	return &IPCWriter{columns: c, schema: schema, w: ipc.NewWriter(w, ipc.WithSchema(schema))}
+	return &IPCWriter{columns: c, located: located, schema: schema, w: ipc.NewWriter(w, ipc.WithSchema(schema))}
 }
 
 // Write writes a batch; path gives the full path of its i-th row.
 func (w *IPCWriter) Write(b *Batch, path func(i int) string) error {
-	if b.Columns() != w.columns {
-		return fmt.Errorf("%w: batch of columns %#x in a stream of columns %#x", muster.ErrInvalid, uint32(b.Columns()), uint32(w.columns))
+	return w.write(b, path, nil)
+}
+
+// write writes a batch to a stream with places of blocks, if node is not nil, or without.
+func (w *IPCWriter) write(b *Batch, path func(i int) string, node func(position uint32) *muster.Node) error {
+	if b.Columns() != w.columns || w.located != (node != nil) {
+		return fmt.Errorf("%w: batch of columns %#x, located: %v, in a stream of columns %#x, located: %v",
+			muster.ErrInvalid, uint32(b.Columns()), node != nil, uint32(w.columns), w.located)
 	}
 	wire := b.Record()
 	defer wire.Release()
 	columns := slices.Clone(wire.Columns())
 	for i, f := range wire.Schema().Fields() {
-		var value func(i int) string
-		switch f.Name {
-		case "path_index":
-			value = path
-		case "kind":
-			value = func(i int) string { return b.Kind(i).String() }
-		case "replication":
-			value = func(i int) string { return b.Replication(i).String() }
+		switch {
+		case f.Name == "path_index":
+			columns[i] = textColumn(b.Len(), path)
+		case f.Name == "kind":
+			columns[i] = textColumn(b.Len(), func(i int) string { return b.Kind(i).String() })
+		case f.Name == "replication":
+			columns[i] = textColumn(b.Len(), func(i int) string { return b.Replication(i).String() })
+		case f.Name == "blocks" && w.located:
+			columns[i] = b.locatedColumn(columns[i], node)
 		default:
 			continue
 		}
-		columns[i] = textColumn(b.Len(), value)
 		defer columns[i].Release()
+	}
+	if w.located {
+		last := b.noDataColumn()
+		defer last.Release()
+		columns = append(columns, last)
 	}
 	record := array.NewRecord(w.schema, columns, wire.NumRows())
 	defer record.Release()
 	return w.w.Write(record)
-}
-
-// NewLocatedIPCWriter returns a writer of located batches. blocks have replicas, list<struct<id, host, port,
-// rack, state, index>>, in place of nodes, null if they are unknown, and the last column,
-// no_data, marks files some bytes of which are in no block. c has ColBlocks and ColFlags.
-func NewLocatedIPCWriter(w io.Writer, c Columns) *IPCWriter { panic("not yet") }
-
-// WriteLocated writes a batch to the stream of a writer that NewLocatedIPCWriter made; node
-// gives the datanode at a position of the batch's table.
-func (w *IPCWriter) WriteLocated(b *Batch, path func(i int) string, node func(position uint32) *muster.Node) error {
-	panic("not yet")
 }
 
 // Close ends the stream; it does not close the underlying writer. A stream without

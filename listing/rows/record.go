@@ -18,7 +18,7 @@ func (b *Batch) Record() arrow.Record {
 		columns[i] = array.MakeFromData(data)
 		data.Release()
 	}
-	record := array.NewRecord(schema, columns, int64(b.rows))
+	record := array.NewRecord(schema, columns, int64(b.Len()))
 	for _, column := range columns {
 		column.Release()
 	}
@@ -58,14 +58,14 @@ func (l *loader) load(typ arrow.DataType) arrow.ArrayData {
 func (l *loader) node() (length, nulls int) {
 	node := l.nodes[0]
 	l.nodes = l.nodes[1:]
-	return node.counts(l.batch.rows, l.batch.blocks)
+	return node.counts(l.batch.counts)
 }
 
 // take returns the next n buffers.
 func (l *loader) take(n int) []*memory.Buffer {
 	buffers := make([]*memory.Buffer, n)
 	for i, s := range l.buffers[:n] {
-		if s != absent && l.batch.buffers[s] != nil {
+		if s != absent && (len(l.batch.buffers[s]) > 0 || l.batch.buffers[s] != nil && s != slotNodesValidity && s != slotNodeValidity) {
 			buffers[i] = memory.NewBufferBytes(l.batch.buffers[s])
 		}
 	}

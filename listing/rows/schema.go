@@ -8,7 +8,7 @@ import (
 
 // SchemaVersion is the version of the schema and of the frame. It changes with
 // every change that an older reader would misread.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // Schema returns the wire schema of the columns: what [Batch.Record] returns has it,
 // and every frame's message is encoded by it.
@@ -19,7 +19,7 @@ func Schema(c Columns) *arrow.Schema { return templateOf(c.Normal()).schema }
 type slot int8
 
 // absent stands for a buffer that a message mentions and never holds: the validity
-// of a column without nulls, and the items of nodes lists, which are all null.
+// of a column without nulls.
 const absent slot = -1
 
 const (
@@ -48,6 +48,8 @@ const (
 	slotBlockLength
 	slotNodesValidity
 	slotNodesOffsets
+	slotNodeValidity
+	slotNode
 
 	numSlots = iota
 )
@@ -65,12 +67,20 @@ func (s slot) ends() bool {
 	return false
 }
 
+// counts are how many values a frame has of each level.
+type counts struct {
+	rows, blocks int
+	unknown      int // blocks of which it is unknown where they are
+	nodes        int // of all lists of nodes
+	absent       int // of these, those without a value
+}
+
 // lengths has the bytes of each buffer, without padding.
 type lengths [numSlots]int
 
-// setCounts sets the lengths that follow from the number of rows and of blocks; those
-// of texts stay as they are.
-func (l *lengths) setCounts(rows, blocks int) {
+// setCounts sets the lengths that follow from counts; those of texts stay as they are.
+func (l *lengths) setCounts(n counts) {
+	rows, blocks := n.rows, n.blocks
 	for _, s := range [...]slot{slotKind, slotFlags} {
 		l[s] = rows
 	}
@@ -87,31 +97,42 @@ func (l *lengths) setCounts(rows, blocks int) {
 		l[s] = 8 * blocks
 	}
 	l[slotPathIndex] = 4 * rows
-	l[slotNodesValidity] = (blocks + 511) / 512 * 64 // a bit a block, in units of 64 bytes, as Arrow's writer has it
+	l[slotNodesValidity] = validity(blocks, n.unknown)
 	l[slotNodesOffsets] = 4 * (blocks + 1)
+	l[slotNodeValidity] = validity(n.nodes, n.absent)
+	l[slotNode] = 4 * n.nodes
+}
+
+// validity returns the bytes of a buffer of validity: a bit a value, in units of 64 bytes, and
+// nothing if there are no nulls. So Arrow's writer has it.
+func validity(values, nulls int) int {
+	if nulls == 0 {
+		return 0
+	}
+	return (values + 511) / 512 * 64
 }
 
 // level says how many values a field node counts.
 type level uint8
 
 const (
-	perRow       level = iota
-	perBlock           // one a block
-	perBlockNull       // one a block, each null
-	perNode            // none yet: nodes are unknown
+	perRow   level = iota
+	perBlock       // one a block
+	perList        // one a block, null if its nodes are unknown
+	perNode        // one a node, null if it is absent
 )
 
 // counts returns the values of a field node and how many of them are null.
-func (l level) counts(rows, blocks int) (values, nulls int) {
+func (l level) counts(n counts) (values, nulls int) {
 	switch l {
 	case perRow:
-		return rows, 0
+		return n.rows, 0
 	case perBlock:
-		return blocks, 0
-	case perBlockNull:
-		return blocks, blocks
+		return n.blocks, 0
+	case perList:
+		return n.blocks, n.unknown
 	}
-	return 0, 0
+	return n.nodes, n.absent
 }
 
 // column is one column of the schema, with its field nodes and buffers in the order
@@ -155,7 +176,7 @@ var columnTable = [numColumns]column{
 			arrow.Field{Name: "length", Type: arrow.PrimitiveTypes.Int64},
 			arrow.Field{Name: "nodes", Type: arrow.ListOf(arrow.PrimitiveTypes.Uint32), Nullable: true},
 		)),
-		nodes: []level{perRow, perBlock, perBlock, perBlock, perBlock, perBlock, perBlockNull, perNode},
+		nodes: []level{perRow, perBlock, perBlock, perBlock, perBlock, perBlock, perList, perNode},
 		buffers: []slot{
 			absent, slotBlocksOffsets,
 			absent,
@@ -164,7 +185,7 @@ var columnTable = [numColumns]column{
 			absent, slotBlockOffset,
 			absent, slotBlockLength,
 			slotNodesValidity, slotNodesOffsets,
-			absent, absent,
+			slotNodeValidity, slotNode,
 		},
 	},
 }

@@ -31,6 +31,7 @@ type template struct {
 	nodesAt  int
 	textAt   [len(textSlots)]int // length of the buffer; 0: no such column
 	blocksAt int                 // number of blocks; 0: no such column
+	listsAt  int                 // field node of the lists of nodes, which that of the nodes follows; 0: no such column
 
 	// What Size adds up.
 	frameBytes, rowBytes, blockBytes int
@@ -138,6 +139,7 @@ func (t *template) locate() {
 	t.nodesAt = buffersAt + bufferBytes*len(t.buffers) + 8
 	if i := slices.Index(t.nodes, perBlock); i >= 0 {
 		t.blocksAt = t.nodesAt + nodeBytes*i
+		t.listsAt = t.nodesAt + nodeBytes*slices.Index(t.nodes, perList)
 	}
 	for k, s := range textSlots {
 		if i := slices.Index(t.buffers, s); i >= 0 {
@@ -147,46 +149,46 @@ func (t *template) locate() {
 }
 
 // measure computes what a frame costs: in all, for each row and for each block, apart
-// from texts and the bits of validity. Padding counts in full.
+// from texts, nodes and the bits of validity. Padding counts in full.
 func (t *template) measure() {
-	sum := func(rows, blocks int) (n int) {
+	sum := func(c counts) (n int) {
 		var l lengths
-		l.setCounts(rows, blocks)
+		l.setCounts(c)
 		for _, s := range t.buffers {
-			if s != absent && s != slotNodesValidity {
+			if s != absent {
 				n += l[s]
 			}
 		}
 		return n
 	}
-	none := sum(0, 0)
-	t.frameBytes = headerBytes + len(t.head) + none + 8*len(t.buffers) + 64
-	t.rowBytes = sum(1, 0) - none
-	t.blockBytes = sum(0, 1) - none
+	none := sum(counts{})
+	t.frameBytes = headerBytes + len(t.head) + none + 8*len(t.buffers)
+	t.rowBytes = sum(counts{rows: 1}) - none
+	t.blockBytes = sum(counts{blocks: 1}) - none
 }
 
 // patch fills in what varies and returns the length of the body.
-func (t *template) patch(head []byte, rows, blocks int, l *lengths) int {
+func (t *template) patch(head []byte, n counts, l *lengths) int {
 	le := binary.LittleEndian
 	at := t.nodesAt
 	for _, node := range t.nodes {
-		count, nulls := node.counts(rows, blocks)
+		count, nulls := node.counts(n)
 		le.PutUint64(head[at:], uint64(count))
 		le.PutUint64(head[at+8:], uint64(nulls))
 		at += nodeBytes
 	}
 	at, body := buffersAt, 0
 	for _, s := range t.buffers {
-		n := 0
+		size := 0
 		if s != absent {
-			n = l[s]
+			size = l[s]
 		}
 		le.PutUint64(head[at:], uint64(body))
-		le.PutUint64(head[at+8:], uint64(n))
+		le.PutUint64(head[at+8:], uint64(size))
 		at += bufferBytes
-		body += padded(n)
+		body += padded(size)
 	}
-	le.PutUint64(head[rowsAt:], uint64(rows))
+	le.PutUint64(head[rowsAt:], uint64(n.rows))
 	le.PutUint64(head[bodyAt:], uint64(body))
 	return body
 }

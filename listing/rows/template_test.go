@@ -27,9 +27,9 @@ func TestTemplatesAreWhatArrowsWriterMakes(t *testing.T) {
 			t.Fatalf("columns %#x: head of %d bytes, at most %d", uint32(c), len(tmpl.head), maxHead)
 		}
 		var l lengths
-		l.setCounts(1, 0)
+		l.setCounts(counts{rows: 1})
 		head := bytes.Clone(tmpl.head)
-		tmpl.patch(head, 1, 0, &l)
+		tmpl.patch(head, counts{rows: 1}, &l)
 		if !bytes.Equal(head, tmpl.head) {
 			t.Fatalf("columns %#x: filling in what Arrow's writer was given changes its bytes", uint32(c))
 		}

@@ -1,0 +1,95 @@
+package rows
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Absent stands for the replica that an erasure-coded block lacks, see AppendNodes.
+const Absent = math.MaxUint32
+
+// Unlocated returns the number of blocks for which AppendNodes was not called yet.
+func (b *Builder) Unlocated() int { return b.blocks - b.located }
+
+// AppendContainers appends the containers of these blocks, in their order.
+func (b *Builder) AppendContainers(dst []uint64) []uint64 {
+	for k := b.located; k < b.blocks; {
+		chunk, j := b.blockChunks[k/chunkBlocks], k%chunkBlocks
+		n := min(chunkBlocks-j, b.blocks-k)
+		for column := chunk.container[8*j : 8*(j+n)]; len(column) >= 8; column = column[8:] {
+			dst = append(dst, binary.LittleEndian.Uint64(column))
+		}
+		k += n
+	}
+	return dst
+}
+
+// AppendNodes says where the first of these blocks is, by positions in the table of nodes of
+// the call; not known: nobody knows. It is called for all blocks before AppendFrame, or for
+// none: then all are unknown.
+func (b *Builder) AppendNodes(nodes []uint32, known bool) {
+	le, j := binary.LittleEndian, uint(b.located)%chunkBlocks
+	to := b.blockChunks[b.located/chunkBlocks]
+	if j%8 == 0 {
+		to.known[j/8] = 0
+	}
+	if known {
+		to.known[j/8] |= 1 << (j % 8)
+		for _, n := range nodes {
+			if n == Absent {
+				b.absent++
+			}
+			b.nodes = le.AppendUint32(b.nodes, n)
+		}
+	} else {
+		b.unknown++
+	}
+	le.PutUint32(to.nodes[4*j:], uint32(len(b.nodes)/4))
+	b.located++
+}
+
+// counts returns the counts of the frame. Blocks without nodes are unknown.
+func (b *Builder) counts() counts {
+	if b.located > 0 && b.located < b.blocks {
+		panic("rows: a frame of blocks some of which have no nodes yet")
+	}
+	return counts{rows: b.rows, blocks: b.blocks, unknown: b.unknown + b.Unlocated(), nodes: len(b.nodes) / 4, absent: b.absent}
+}
+
+// sizeOfNodes returns the bytes of nodes in the frame but for their offsets.
+func (b *Builder) sizeOfNodes() int {
+	return validity(b.blocks, b.unknown+b.Unlocated()) + validity(len(b.nodes)/4, b.absent) + len(b.nodes)
+}
+
+// copyNodes fills to with one of the buffers of nodes, whose length it has.
+func (b *Builder) copyNodes(to []byte, s slot) {
+	switch {
+	case len(to) == 0:
+	case s == slotNodesValidity:
+		bits := to[:(b.located+7)/8]
+		clear(to[len(bits):])
+		b.copyBlocks(bits, s)
+	case s == slotNodesOffsets && b.located == 0:
+		clear(to)
+	case s == slotNodesOffsets:
+		clear(to[:4])
+		b.copyBlocks(to[4:], s)
+	case s == slotNodeValidity:
+		clear(to)
+		for i := range len(b.nodes) / 4 {
+			if binary.LittleEndian.Uint32(b.nodes[4*i:]) != Absent {
+				to[i/8] |= 1 << (i % 8)
+			}
+		}
+	case b.absent == 0:
+		copy(to, b.nodes)
+	default: // absent ones are 0, as Arrow's builders have them
+		for i := range len(b.nodes) / 4 {
+			n := binary.LittleEndian.Uint32(b.nodes[4*i:])
+			if n == Absent {
+				n = 0
+			}
+			binary.LittleEndian.PutUint32(to[4*i:], n)
+		}
+	}
+}
