@@ -19,6 +19,8 @@ const (
 	rowBytes     = 96
 	blockBytes   = 40
 	outcomeBytes = 64
+	// placeBytes is what the nodes of a block take at most, until they are known.
+	placeBytes = 4*maxReplicas + 2
 
 	maxIndex = 1<<32 - 1 // rows carry their path's index as 32 bits
 )
@@ -43,9 +45,11 @@ type collector struct {
 
 	left    bounds // what the current page may still take
 	fresh   bool   // nothing was added to the current page yet
-	perPath int    // entries that a path is expected to have
+	full    bool   // the current page's first row does not fit what was gathered before
+	perPath bounds // entries and locations that a path is expected to have
 	stage   stage
 	heads   heads
+	places  places
 
 	row     muster.Row
 	scratch []byte
@@ -53,9 +57,10 @@ type collector struct {
 
 // bounds are what a page ends at; each is at least 1.
 type bounds struct {
-	entries  int
-	examined int
-	bytes    int
+	entries   int
+	examined  int
+	locations int
+	bytes     int
 }
 
 // collector returns a collector for a call, used or new; release takes it back.
@@ -69,8 +74,9 @@ func (l *Lister) collector(caller *muster.Identity, o Options) *collector {
 	c.rows.Use(o.Columns)
 	limit := o.pageLimit(l.config)
 	c.options, c.caller = o, caller
-	c.bounds = bounds{entries: limit, examined: examinedPerEntry * limit, bytes: l.config.PageBytes}
-	c.perPath = max(1, limit/firstStage)
+	c.bounds = bounds{entries: limit, examined: examinedPerEntry * limit, locations: o.locationLimit(limit), bytes: l.config.PageBytes}
+	c.perPath = bounds{entries: max(1, limit/firstStage), locations: 1}
+	c.places.of, c.places.topology = l.config.Places, l.config.Topology
 	c.seal.bind(o)
 	return c
 }
@@ -79,7 +85,8 @@ func (l *Lister) collector(caller *muster.Identity, o Options) *collector {
 func (l *Lister) release(c *collector) {
 	c.reset()
 	c.stage.reset()
-	c.caller, c.txid, c.position, c.row = nil, 0, position{name: c.position.name[:0]}, muster.Row{}
+	c.places.reset()
+	c.options, c.caller, c.txid, c.position, c.row = Options{}, nil, 0, position{name: c.position.name[:0]}, muster.Row{}
 	l.lent.Add(-1)
 	l.collectors.Put(c)
 }
@@ -92,13 +99,26 @@ func (c *collector) reset() {
 }
 
 // size is an upper bound of what was gathered takes in a message.
-func (c *collector) size() int { return c.rows.Size() + c.outcomeSize }
+func (c *collector) size() int {
+	size := c.rows.Size() + c.outcomeSize
+	if c.located() {
+		size += placeBytes * c.rows.Unlocated()
+	}
+	return size
+}
+
+// gathered says whether there is anything to send.
+func (c *collector) gathered() bool { return c.rows.Len() > 0 || len(c.outcomes) > 0 }
+
+// located says whether the call is to be told where blocks are.
+func (c *collector) located() bool { return c.options.Locations != muster.NoLocations }
 
 // page lists one page of paths from one view: paths starts with the path that the
 // position is inside of, or else with the one after it. It returns how many of them are
 // finished. An error is one of the call; what was gathered is then void.
 //
-// The position's chain does not follow; see position.follow.
+// The position's chain does not follow; see position.follow. Blocks have no places yet; see
+// locate.
 func (c *collector) page(ctx context.Context, view *namespace.View, paths []string) (int, error) {
 	c.begin(view)
 	r := view.NewReader(c.caller)
@@ -124,8 +144,9 @@ func (c *collector) begin(view *namespace.View) {
 	c.txid = view.Txid()
 	c.left = c.bounds
 	c.left.bytes += c.size()
-	c.fresh = true
+	c.fresh, c.full = true, false
 	c.heads.reset()
+	c.places.files = c.places.files[:0]
 }
 
 // open says whether the page may take up another path. The first always fits.

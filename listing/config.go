@@ -18,6 +18,9 @@ const (
 	maxPageBytes   = 512 << 10
 	maxSnapshotAge = time.Hour
 	keyBytes       = 32
+
+	maxLocationLimit  = 1 << 30
+	locationsPerEntry = 10 // of a page if the call does not say how many
 )
 
 // Config is how a server lists. The zero value works, except that a Lister needs a key.
@@ -89,13 +92,16 @@ type Options struct {
 	Consistency muster.Consistency
 	Follow      bool // with Own: a link in last place is followed
 
-	// Locations adds the columns blocks and flags, and to each block where it is.
+	// Locations adds rows.LocatedColumns, and to each block where it is. Replicas of a block
+	// come in any order, but those of an erasure-coded one in that of their index; at most 14
+	// are told.
 	Locations muster.Locations
 	// LocationLimit bounds the locations of a page, blocks times the nodes of their file's
 	// replication; 0: ten times the limit of entries. One file always passes.
 	LocationLimit int
-	// Sorted puts the replicas of each block in the order of their distance from the reader,
-	// by chance if that is equal or unknown; stale and dead datanodes come last.
+	// Sorted puts the replicas of each block that is not erasure-coded in the order of their
+	// distance from the reader, by chance if that is equal or unknown; stale and dead
+	// datanodes come last.
 	Sorted bool
 	// Reader is the host, address or network location of who will read; "": From.
 	Reader string
@@ -113,6 +119,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("%w: unknown hidden preset %d; known are %d (none) to %d (spark)", muster.ErrInvalid, o.Hidden, muster.HiddenNone, muster.HiddenSpark)
 	case o.Consistency > muster.ConsistencySnapshot:
 		return fmt.Errorf("%w: unknown consistency %d; known are %d (page) and %d (snapshot)", muster.ErrInvalid, o.Consistency, muster.ConsistencyPage, muster.ConsistencySnapshot)
+	case o.Locations > muster.LocationsMust:
+		return fmt.Errorf("%w: unknown locations %d; known are %d (none), %d (hint) and %d (must)", muster.ErrInvalid, o.Locations, muster.NoLocations, muster.LocationsHint, muster.LocationsMust)
+	case len(o.Reader) > muster.MaxRackBytes:
+		return fmt.Errorf("%w: reader of %d bytes, at most %d", muster.ErrInvalid, len(o.Reader), muster.MaxRackBytes)
 	}
 	return nil
 }
@@ -122,7 +132,25 @@ func (o Options) Validate() error {
 func (o Options) canonical() Options {
 	o.Limit = max(o.Limit, 0)
 	o.Columns = o.Columns.Normal()
+	o.LocationLimit = min(max(o.LocationLimit, 0), maxLocationLimit)
+	o.Follow = o.Follow && o.Own
+	if o.Locations == muster.NoLocations {
+		o.LocationLimit, o.Sorted = 0, false
+	} else {
+		o.Columns |= rows.LocatedColumns
+	}
+	if !o.Sorted {
+		o.Reader = ""
+	}
 	return o
+}
+
+// locationLimit is the number of locations that a page of so many entries may hold.
+func (o Options) locationLimit(entries int) int {
+	if o.LocationLimit == 0 {
+		return locationsPerEntry * entries
+	}
+	return o.LocationLimit
 }
 
 // pageLimit is the number of entries that a page may hold.

@@ -107,26 +107,54 @@ func (p *position) names(path string, scratch *[]byte) bool {
 // for concurrent use.
 type sealer struct {
 	mac     hash.Hash
-	options [11]byte
+	options []byte
 	sum     [sha256.Size]byte
 }
 
 func newSealer(key []byte) *sealer { return &sealer{mac: hmac.New(sha256.New, key)} }
 
+// The flags of the options that cursors are bound to.
+const (
+	boundOwn    = 1
+	boundFollow = 2
+	boundSorted = 4
+	boundHint   = 8
+	boundMust   = 16
+)
+
 // bind makes s the sealer of canonical options.
 func (s *sealer) bind(o Options) {
-	binary.BigEndian.PutUint32(s.options[0:], uint32(min(o.Limit, 1<<31-1)))
-	binary.BigEndian.PutUint32(s.options[4:], uint32(o.Columns))
-	s.options[8], s.options[9], s.options[10] = byte(o.Hidden), 0, byte(o.Consistency)
+	be, flags := binary.BigEndian, byte(0)
 	if o.Own {
-		s.options[9] = 1
+		flags |= boundOwn
 	}
+	if o.Follow {
+		flags |= boundFollow
+	}
+	if o.Sorted {
+		flags |= boundSorted
+	}
+	switch o.Locations {
+	case muster.LocationsHint:
+		flags |= boundHint
+	case muster.LocationsMust:
+		flags |= boundMust
+	}
+	b := be.AppendUint32(s.options[:0], uint32(min(o.Limit, 1<<31-1)))
+	b = be.AppendUint32(b, uint32(o.Columns))
+	b = append(b, byte(o.Hidden), flags, byte(o.Consistency))
+	if o.Locations != muster.NoLocations {
+		b = be.AppendUint32(b, uint32(o.LocationLimit))
+		b = be.AppendUint16(b, uint16(len(o.Reader)))
+		b = append(b, o.Reader...)
+	}
+	s.options = b
 }
 
 // tag returns the authentication tag of body; it is valid until the next call.
 func (s *sealer) tag(body []byte) []byte {
 	s.mac.Reset()
-	s.mac.Write(s.options[:])
+	s.mac.Write(s.options)
 	s.mac.Write(body)
 	return s.mac.Sum(s.sum[:0])[:cursorTag]
 }

@@ -11,7 +11,7 @@ import (
 // emit lists the paths of the stage as long as the page has room. It returns how many it
 // finished, and whether it left the position inside the one after them.
 func (c *collector) emit(r *namespace.Reader, paths []string) (done int, cut bool, err error) {
-	before := c.left.examined
+	before := c.left
 	for done < len(paths) && !cut && c.open() {
 		if c.position.state != inside {
 			c.position.enter()
@@ -27,10 +27,11 @@ func (c *collector) emit(r *namespace.Reader, paths []string) (done int, cut boo
 			done++
 		}
 	}
+	took := bounds{examined: before.examined - c.left.examined, locations: before.locations - c.left.locations}
 	if cut {
-		c.expect(before-c.left.examined, done+1)
+		c.expect(took, done+1)
 	} else if done > 0 {
-		c.expect(before-c.left.examined, done)
+		c.expect(took, done)
 	}
 	return done, cut, nil
 }
@@ -101,11 +102,27 @@ func (c *collector) children(r *namespace.Reader, path string, res *namespace.Re
 
 func (c *collector) blocks() bool { return c.options.Columns.Has(rows.ColBlocks) }
 
-// fits says whether the current row may join the page. The first always may.
+// fits says whether the current row may join the page. The first always may, unless what
+// was gathered before it has to be sent first.
 func (c *collector) fits() bool {
 	r := &c.row
 	size := rowBytes + len(r.Name) + len(r.Owner) + len(r.Group) + len(r.Target) + blockBytes*len(r.Blocks)
-	return c.fresh || c.left.entries > 0 && c.size()+size <= c.left.bytes
+	if c.located() {
+		size += placeBytes * len(r.Blocks)
+	}
+	if c.fresh {
+		c.full = c.gathered() && c.size()+size > rows.MaxFrame
+		return !c.full
+	}
+	return c.left.entries > 0 && c.locations() <= c.left.locations && c.size()+size <= c.left.bytes
+}
+
+// locations is the number of places that the current row is expected to have.
+func (c *collector) locations() int {
+	if !c.located() {
+		return 0
+	}
+	return len(c.row.Blocks) * c.row.Replication.Nodes()
 }
 
 // add appends the current row.
@@ -113,8 +130,12 @@ func (c *collector) add() {
 	if c.row.Kind == muster.Directory && len(c.row.Name) > 0 && c.options.Columns.Has(rows.ColMTime) {
 		c.heads.want(c.row.ID, c.rows.Len(), len(c.outcomes))
 	}
+	if c.located() && c.row.Kind == muster.File {
+		c.places.want(&c.row, len(c.outcomes))
+	}
 	c.rows.Append(uint32(c.position.index), &c.row)
 	c.position.rows++
 	c.left.entries--
+	c.left.locations -= c.locations()
 	c.fresh = false
 }

@@ -29,6 +29,7 @@ func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []stri
 			return err
 		}
 	}
+	c.places.most = pageNodesBytes
 	start := c.position.next()
 	done, err := l.onePage(ctx, c, paths[start:])
 	if err != nil {
@@ -39,6 +40,7 @@ func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []stri
 		Frame:    c.rows.AppendFrame(m.Frame[:0]),
 		Outcomes: c.outcomes,
 		Cursor:   m.Cursor[:0],
+		Nodes:    c.places.added,
 		Txid:     c.txid,
 		Done:     start+uint64(done) == uint64(len(paths)),
 	}
@@ -46,7 +48,9 @@ func (l *Lister) Page(ctx context.Context, caller *muster.Identity, paths []stri
 		c.position.follow(paths[start:], start, &c.scratch)
 		m.Cursor, m.CursorIndex = c.seal.seal(m.Cursor, &c.position), c.position.index
 	}
-	return send(m)
+	err = send(m)
+	m.Nodes = nil
+	return err
 }
 
 func (l *Lister) checkPage(paths []string, o Options) error {
@@ -64,11 +68,20 @@ func (l *Lister) checkPage(paths []string, o Options) error {
 	return nil
 }
 
-// onePage lists a page from a view of its own.
+// onePage lists a page from a view of its own, which is given back before it is asked where
+// blocks are.
 func (l *Lister) onePage(ctx context.Context, c *collector, paths []string) (int, error) {
 	if len(paths) == 0 {
 		return 0, nil
 	}
+	done, err := l.readPage(ctx, c, paths)
+	if err != nil {
+		return done, err
+	}
+	return c.locate(ctx, paths, done)
+}
+
+func (l *Lister) readPage(ctx context.Context, c *collector, paths []string) (int, error) {
 	view, err := l.tree.View()
 	if err != nil {
 		return 0, err

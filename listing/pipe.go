@@ -82,6 +82,9 @@ func (p *pipe) deliver(ctx context.Context, send func(*Message) error) error {
 // in the caller.
 func (p *pipe) wait() {
 	<-p.ended
+	for i := range p.ring {
+		clear(p.ring[i].Nodes[:cap(p.ring[i].Nodes)])
+	}
 	p.lister.lent.Add(-1)
 	p.lister.rings.Put(p.ring)
 	p.panics.Repanic()

@@ -26,7 +26,7 @@ func (s *stage) reset() {
 // stageSize is the number of paths that the next stage takes: as many as the page has
 // room for, going by the paths before. More would be loaded for nothing.
 func (c *collector) stageSize() int {
-	return min(max(1, c.left.entries/c.perPath), stagePaths)
+	return min(max(1, min(c.left.entries/c.perPath.entries, c.left.locations/c.perPath.locations)), stagePaths)
 }
 
 // resolve resolves paths, which are a stage, and loads what they lead to. Failures wait
@@ -34,13 +34,14 @@ func (c *collector) stageSize() int {
 func (c *collector) resolve(r *namespace.Reader, paths []string) {
 	s := &c.stage
 	s.used = max(s.used, len(paths))
-	r.ResolveAll(paths, !c.options.Own, s.resolved[:], s.failed[:])
+	r.ResolveAll(paths, !c.options.Own || c.options.Follow, s.resolved[:], s.failed[:])
 	if !c.options.Own {
 		r.Load(s.resolved[:len(paths)])
 	}
 }
 
-// expect learns from a stage how many entries a path has.
-func (c *collector) expect(examined, paths int) {
-	c.perPath = max(1, (examined+paths-1)/paths)
+// expect learns from a stage, which took so much, what a path has.
+func (c *collector) expect(took bounds, paths int) {
+	c.perPath.entries = max(1, (took.examined+paths-1)/paths)
+	c.perPath.locations = max(1, (took.locations+paths-1)/paths)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/listing/rows"
 	"github.com/muster-fs/muster/namespace"
 )
 
@@ -22,7 +23,8 @@ const backlogBytes = 1 << 20
 
 // Stream lists any number of paths, page after page, and sends what it gathered: little
 // at first, so that the first rows come early, then up to about 4,096 rows or 256 KiB,
-// and whenever no path is waiting; always under 1 MiB. The last message is Done.
+// and whenever no path is waiting; always under 1 MiB. The last message is Done. Nodes come
+// with the rows that name them, or ahead: then their message has nothing else.
 //
 // next returns the next chunk of paths, and io.EOF after the last; the chunk is
 // Stream's from then on. It is called from one other goroutine, which has ended when
@@ -139,7 +141,7 @@ func (s *stream) run(ctx context.Context) error {
 		if err := s.page(ctx); err != nil {
 			return err
 		}
-		if c := s.collector; c.rows.Len() >= s.target || c.size() >= messageBytes {
+		if c := s.collector; c.rows.Len() >= s.target || c.size() >= messageBytes || c.full {
 			if err := s.flush(ctx, false); err != nil {
 				return err
 			}
@@ -163,7 +165,7 @@ func (s *stream) fill(ctx context.Context) error {
 			return nil
 		}
 		var room <-chan *Message
-		if s.gathered() {
+		if s.collector.gathered() {
 			room = s.out.free
 		}
 		select {
@@ -232,6 +234,9 @@ func (s *stream) page(ctx context.Context) error {
 	c.bounds.entries = min(s.limit, s.target)
 	if s.view != nil {
 		done, err := s.snapshotPage(ctx)
+		if err == nil {
+			done, err = c.locate(ctx, s.waiting, done)
+		}
 		s.drop(done)
 		return err
 	}
@@ -255,27 +260,33 @@ func (s *stream) snapshotPage(ctx context.Context) (int, error) {
 	}
 }
 
-// gathered says whether there is anything to send.
-func (s *stream) gathered() bool { return s.collector.rows.Len() > 0 || len(s.collector.outcomes) > 0 }
-
 // flush waits for room and hands over what was gathered.
 func (s *stream) flush(ctx context.Context, last bool) error {
-	select {
-	case m := <-s.out.free:
-		s.put(m, last)
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for {
+		select {
+		case m := <-s.out.free:
+			if s.put(m, last) {
+				return nil
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
-// put makes m the message of what was gathered and hands it over.
-func (s *stream) put(m *Message, last bool) {
+// put makes m the next message and hands it over. It is false if more are to follow: m has
+// nodes alone, which go ahead of the rows that name them.
+func (s *stream) put(m *Message, last bool) bool {
 	c := s.collector
+	outcomes := m.Outcomes[:0]
+	*m = Message{Frame: m.Frame[:0], Outcomes: outcomes, Cursor: m.Cursor[:0], Nodes: c.places.take(m.Nodes[:0])}
+	if c.places.size > 0 || len(m.Nodes) > 0 && c.size()+nodesBytes > rows.MaxFrame {
+		s.out.ready <- m
+		return false
+	}
 	s.rows += uint64(c.rows.Len())
 	s.done += uint64(len(c.outcomes))
-	outcomes := m.Outcomes[:0]
-	*m = Message{Frame: c.rows.AppendFrame(m.Frame[:0]), Outcomes: c.outcomes, Cursor: m.Cursor[:0], Txid: c.txid}
+	m.Frame, m.Outcomes, m.Txid = c.rows.AppendFrame(m.Frame), c.outcomes, c.txid
 	switch {
 	case last:
 		m.Done, m.TotalRows, m.TotalOutcomes = true, s.rows, s.done
@@ -286,4 +297,5 @@ func (s *stream) put(m *Message, last bool) {
 	c.reset()
 	s.target = min(2*s.target, messageRows)
 	s.out.ready <- m
+	return true
 }
