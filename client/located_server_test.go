@@ -25,11 +25,18 @@ type cluster struct {
 // join makes datanodes join: dn0 in rack /r0, dn1 in /r1 and so on.
 func (in *instance) join(count int) *cluster {
 	in.t.Helper()
-	secret, err := server.ClusterKey(in.options.Dir, "", slog.New(slog.DiscardHandler))
+	return in.joinAt(in.addr(), "", count)
+}
+
+// joinAt is join at a location service that may be another one than the server's own; "" is the
+// server's own key.
+func (in *instance) joinAt(service, keyFile string, count int) *cluster {
+	in.t.Helper()
+	secret, err := server.ClusterKey(in.options.Dir, keyFile, slog.New(slog.DiscardHandler))
 	must(in.t, err)
 	key, err := rpc.NewPeerKey(secret)
 	must(in.t, err)
-	c := &cluster{pool: rpc.NewPool(in.addr(), rpc.PoolOptions{PeerKey: key, PeerRole: rpc.RoleDatanode})}
+	c := &cluster{pool: rpc.NewPool(service, rpc.PoolOptions{PeerKey: key, PeerRole: rpc.RoleDatanode})}
 	in.t.Cleanup(func() { _ = c.pool.Close() })
 	for i := range count {
 		m, err := member.Join(in.t.Context(), c.pool, member.Options{ID: fmt.Sprint("node-", i), Host: fmt.Sprint("dn", i), Port: 9866, Rack: fmt.Sprint("/r", i)})

@@ -25,11 +25,18 @@ type instance struct {
 // start runs a server on a store in memory until the test ends.
 func start(t *testing.T) *instance {
 	t.Helper()
+	return startWith(t, func(*server.Options) {})
+}
+
+// startWith is start with other options.
+func startWith(t *testing.T, change func(*server.Options)) *instance {
+	t.Helper()
 	// The cluster key lies in Dir on the disk, whatever holds the store.
 	in := &instance{t: t, options: server.Options{
 		Dir:       t.TempDir(),
 		Namespace: namespace.Options{FS: vfs.NewMem(), Superuser: "root"},
 	}}
+	change(&in.options)
 	in.up()
 	t.Cleanup(in.down)
 	return in

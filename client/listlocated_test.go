@@ -1,0 +1,349 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// script is a server that answers each List in its own way, and ends it then.
+type script struct {
+	liar
+	calls [][]*pb.ListReply
+	asked []*pb.ListOptions
+}
+
+func (s *script) List(stream pb.DRPCNamespace_ListStream) error {
+	for last := false; !last; {
+		request, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if request.Options != nil {
+			s.asked = append(s.asked, request.Options)
+		}
+		last = request.Last
+	}
+	replies := s.calls[0]
+	if len(s.calls) > 1 {
+		s.calls = s.calls[1:]
+	}
+	for _, reply := range replies {
+		if err := stream.Send(reply); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newScript runs a script and returns a client of it.
+func newScript(t *testing.T, o client.Options, calls ...[]*pb.ListReply) (*script, *client.Client) {
+	t.Helper()
+	s := &script{liar: liar{schema: rows.SchemaVersion}, calls: calls}
+	_, addr := serveAs(t, s, pb.DRPCNamespaceDescription{})
+	return s, dial(t, addr, o)
+}
+
+// placed is a row of a located frame: a file, one block a list of positions. nil is unknown.
+type placed struct {
+	path        uint32
+	replication muster.Replication
+	blocks      [][]uint32
+}
+
+const locatedColumns = rows.DefaultColumns | rows.ColBlocks
+
+func locatedFrame(all ...placed) []byte {
+	b := rows.NewBuilder(locatedColumns)
+	for _, p := range all {
+		r := muster.Row{Name: []byte("x"), Kind: muster.File, Replication: p.replication, Length: int64(100 * len(p.blocks))}
+		for k := range p.blocks {
+			r.Blocks = append(r.Blocks, muster.Block{Container: uint64(10 + k), LocalID: uint64(k), Length: 100})
+		}
+		b.Append(p.path, &r)
+	}
+	for _, p := range all {
+		for _, nodes := range p.blocks {
+			b.AppendNodes(nodes, nodes != nil)
+		}
+	}
+	return b.AppendFrame(nil)
+}
+
+func nodeOf(n uint32) *pb.Node {
+	return &pb.Node{Number: n, Id: fmt.Sprint("id", n), Host: fmt.Sprint("dn", n), Rack: "/r", Port: 1}
+}
+
+// tell writes where the rows of a batch are, by Batch.Replica, and checks that Located says the
+// same.
+func tell(t *testing.T, b *client.Batch) (lines []string) {
+	t.Helper()
+	for i := range b.Len() {
+		l := b.Located(i)
+		line := b.Given(i) + ":"
+		for k := range b.NumBlocks(i) {
+			var replicas, owned []string
+			n := b.NumReplicas(i, k)
+			for j := range n {
+				r := b.Replica(i, k, j)
+				if r.Node == nil {
+					continue
+				}
+				replicas = append(replicas, fmt.Sprintf("%s#%d", r.Host, r.Index))
+			}
+			for _, r := range l.Blocks[k].Replicas {
+				owned = append(owned, fmt.Sprintf("%s#%d", r.Host, r.Index))
+			}
+			if !slices.Equal(replicas, owned) || (l.Blocks[k].Err != nil) != (n < 0) || l.Blocks[k].Offset != int64(100*k) {
+				t.Errorf("%s: block %d on %q, and as a value on %+v", b.Given(i), k, replicas, l.Blocks[k])
+			}
+			if n < 0 {
+				replicas = []string{"unknown"}
+			}
+			line += fmt.Sprintf(" %q", replicas)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// TestNodesAreThoseOfTheTableOfTheirCall: over messages, and over calls by which a listing is
+// resumed, each of which has a table of its own.
+func TestNodesAreThoseOfTheTableOfTheirCall(t *testing.T) {
+	two := muster.Replicated(2)
+	cursor := []byte("c")
+	first := []*pb.ListReply{
+		{Nodes: []*pb.Node{nodeOf(7), nodeOf(5)}},
+		{Frame: locatedFrame(placed{0, two, [][]uint32{{0, 1}, {}, nil}}), Outcomes: []*pb.Outcome{ended(0, 1)}, Cursor: cursor, CursorIndex: 1},
+		{Frame: locatedFrame(placed{1, rs21, [][]uint32{{2, rows.Absent, 1}}}), Nodes: []*pb.Node{nodeOf(9)}, Outcomes: []*pb.Outcome{ended(1, 1)}, Cursor: cursor, CursorIndex: 1},
+		{Nodes: []*pb.Node{nodeOf(6)}}, // and it breaks, where the cursor is that of the message before
+	}
+	again := []*pb.ListReply{
+		{Frame: locatedFrame(placed{2, two, [][]uint32{{1, 0}}}), Nodes: []*pb.Node{nodeOf(5), nodeOf(8)}, Outcomes: []*pb.Outcome{ended(2, 1)}, Done: true, TotalRows: 1, TotalOutcomes: 1},
+	}
+	s, c := newScript(t, client.Options{Reader: "/r9"}, first, again)
+	var lines []string
+	seen := map[string]*muster.Node{}
+	for b, err := range c.List(t.Context(), slices.Values([]string{"/a", "/b", "/c"}), client.ListOptions{Locations: muster.LocationsHint, Sorted: true, LocationLimit: 3}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, tell(t, b)...)
+		for i := range b.Len() {
+			for k := range b.NumBlocks(i) {
+				for r := range b.Replicas(i, k) {
+					if n := seen[r.Host]; n != nil && n != r.Node {
+						t.Errorf("two records of %s", r.Host)
+					}
+					seen[r.Host] = r.Node
+				}
+			}
+		}
+	}
+	want := []string{`/a: ["dn7#0" "dn5#0"] [] ["unknown"]`, `/b: ["dn9#1" "dn5#3"]`, `/c: ["dn8#0" "dn5#0"]`}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got %q", lines)
+	}
+	if o := s.asked[0]; o.Locations != pb.WithLocations_WITH_LOCATIONS_HINT || !o.Sorted || o.Reader != "/r9" || o.LocationLimit != 3 || rows.Columns(o.Columns) != locatedColumns {
+		t.Errorf("asked %v", o)
+	}
+}
+
+func TestADamagedTableOfNodesIsCorrupt(t *testing.T) {
+	whole := func() *pb.ListReply {
+		return &pb.ListReply{
+			Frame: locatedFrame(placed{0, muster.Replicated(2), [][]uint32{{0, 1}}}), Nodes: []*pb.Node{nodeOf(1), nodeOf(2)},
+			Outcomes: []*pb.Outcome{ended(0, 1)}, Done: true, TotalRows: 1, TotalOutcomes: 1,
+		}
+	}
+	for name, spoil := range map[string]func(r *pb.ListReply, o *client.ListOptions){
+		"":                 func(*pb.ListReply, *client.ListOptions) {},
+		"node past it":     func(r *pb.ListReply, _ *client.ListOptions) { r.Nodes = r.Nodes[:1] },
+		"no table":         func(r *pb.ListReply, _ *client.ListOptions) { r.Nodes = nil },
+		"no host":          func(r *pb.ListReply, _ *client.ListOptions) { r.Nodes[1].Host = "" },
+		"no rack":          func(r *pb.ListReply, _ *client.ListOptions) { r.Nodes[1].Rack = "r" },
+		"impossible state": func(r *pb.ListReply, _ *client.ListOptions) { r.Nodes[0].State = 9 },
+		"impossible node":  func(r *pb.ListReply, _ *client.ListOptions) { r.Nodes[0].Number = muster.MaxNodes },
+		"not asked for": func(r *pb.ListReply, o *client.ListOptions) {
+			r.Frame, o.Locations = frame(0), muster.NoLocations
+		},
+	} {
+		o := client.ListOptions{Locations: muster.LocationsMust}
+		r := whole()
+		spoil(r, &o)
+		s, c := newScript(t, client.Options{Attempts: 1}, []*pb.ListReply{r})
+		s.list = []*pb.ListReply{r}
+		want := muster.ErrCorrupt
+		if name == "" {
+			want = muster.OK
+		}
+		if _, err := client.Collect(c.List(t.Context(), slices.Values([]string{"/a"}), o)); muster.CodeOf(err) != want {
+			t.Errorf("%s, list: %v", name, err)
+		}
+		if _, err := c.Page(t.Context(), []string{"/a"}, nil, o); muster.CodeOf(err) != want {
+			t.Errorf("%s, page: %v", name, err)
+		}
+	}
+}
+
+func TestOptionsOfLocationsThatMeanNothingAreRefused(t *testing.T) {
+	_, c := newScript(t, client.Options{}, nil)
+	for name, o := range map[string]client.ListOptions{
+		"sorted":         {Sorted: true},
+		"reader":         {Reader: "/r"},
+		"location limit": {LocationLimit: 1},
+		"no place":       {Reader: "a b", Locations: muster.LocationsHint},
+		"follow":         {Follow: true},
+	} {
+		if _, err := client.Collect(c.List(t.Context(), slices.Values([]string{"/a"}), o)); !errors.Is(err, muster.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := c.Page(t.Context(), []string{"/a"}, nil, o); !errors.Is(err, muster.ErrInvalid) {
+			t.Errorf("%s, page: %v", name, err)
+		}
+	}
+}
+
+func TestReadingReplicasAllocatesNothing(t *testing.T) {
+	r := &pb.ListReply{
+		Frame: locatedFrame(placed{0, muster.Replicated(2), [][]uint32{{0, 1}}}), Nodes: []*pb.Node{nodeOf(1), nodeOf(2)},
+		Outcomes: []*pb.Outcome{ended(0, 1)}, Done: true, TotalRows: 1, TotalOutcomes: 1,
+	}
+	s, c := newScript(t, client.Options{}, nil)
+	s.list = []*pb.ListReply{r}
+	b, err := c.Page(t.Context(), []string{"/a"}, nil, client.ListOptions{Locations: muster.LocationsHint})
+	must(t, err)
+	length := 0
+	if n := testing.AllocsPerRun(100, func() {
+		for j := range b.NumReplicas(0, 0) {
+			length += len(b.Replica(0, 0, j).Host)
+		}
+		for r := range b.Replicas(0, 0) {
+			length += len(r.Host)
+		}
+	}); n != 0 || length == 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLocateManyGivesEachPathItsAnswer, whatever becomes of the others.
+func TestLocateManyGivesEachPathItsAnswer(t *testing.T) {
+	in := start(t)
+	nodes := in.join(4)
+	c := dial(t, in.addr(), client.Options{Reader: "/r2"})
+	nodes.file(t, c, "/d/f", muster.Replicated(4), 3)
+	nodes.file(t, c, "/d/coded", rs21, 2)
+	plant(t, c, "/d/empty", "/d/l -> f", "/d/dangling -> nowhere")
+	_, err := c.Apply(t.Context(), muster.Create{Path: "/d/lost", Replication: muster.Replicated(2), Length: 10, Blocks: []muster.Block{{Container: 1 << 40, Length: 10}}},
+		muster.Create{Path: "/d/imported", Length: 10})
+	must(t, err)
+	paths := []string{"/d/f", "/d//l/", "/d", "/d/coded", "relative", "/d/missing", "/d/f", "/d/empty", "/d/dangling", "/d/lost", "/d/imported"}
+	for _, hint := range []bool{false, true} {
+		var got []string
+		for p, err := range c.LocateMany(t.Context(), slices.Values(paths), client.LocateOptions{Hint: hint}) {
+			must(t, err)
+			line := p.Path + ":"
+			var pe *fs.PathError
+			if p.Err != nil && (!errors.As(p.Err, &pe) || pe.Path != p.Path || pe.Op != "locate") {
+				t.Errorf("%v", p.Err)
+			}
+			if p.Err != nil {
+				line += " " + muster.CodeOf(p.Err).Name()
+			} else if line += " " + p.Located.Path; p.Located.NoData {
+				line += " no data"
+			}
+			for _, b := range p.Located.Blocks {
+				if b.Err != nil {
+					line += " " + muster.CodeOf(b.Err).Name()
+					continue
+				}
+				first := b.Replicas[0].Host
+				if b.Replicas[0].Index > 0 {
+					first = fmt.Sprint("#", b.Replicas[0].Index)
+				}
+				line += fmt.Sprintf(" %d:%d/%s", b.Offset, len(b.Replicas), first)
+			}
+			got = append(got, line)
+		}
+		want := []string{
+			"/d/f: /d/f 0:4/dn2 100:4/dn2 200:4/dn2", "/d//l/: /d/l 0:4/dn2 100:4/dn2 200:4/dn2", "/d: IS_A_DIRECTORY",
+			"/d/coded: /d/coded 0:3/#1 100:3/#1", "relative: INVALID_ARGUMENT", "/d/missing: NOT_FOUND", "/d/f: /d/f 0:4/dn2 100:4/dn2 200:4/dn2",
+			"/d/empty: /d/empty", "/d/dangling: NOT_FOUND", "/d/lost: /d/lost NOT_FOUND", "/d/imported: /d/imported no data",
+		}
+		if hint {
+			want[2], want[9] = "/d: /d", "/d/lost: /d/lost UNAVAILABLE"
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("hint %v: got\n%s\nwant\n%s", hint, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// place plants files on datanodes, and returns their directories and what a located listing of them
+// must say, whose replicas are in no order.
+func (in *instance) place(c *client.Client) (dirs, want []string) {
+	in.t.Helper()
+	nodes := in.join(4)
+	for d := range 30 {
+		dir := fmt.Sprintf("/orchard/%02d", d)
+		dirs = append(dirs, dir)
+		for f := range 1 + d%4 {
+			nodes.file(in.t, c, fmt.Sprintf("%s/f%d", dir, f), muster.Replicated(1+(d+f)%4), 1+f)
+		}
+	}
+	return dirs, whereabouts(in.t, c.List(in.t.Context(), slices.Values(dirs), client.ListOptions{Locations: muster.LocationsMust}))
+}
+
+// whereabouts are the rows of a listing and where each block is.
+func whereabouts(t *testing.T, batches func(func(*client.Batch, error) bool)) (lines []string) {
+	t.Helper()
+	for b, err := range batches {
+		must(t, err)
+		for i := range b.Len() {
+			line := b.Path(i)
+			for _, block := range b.Located(i).Blocks {
+				all := hosts(block)
+				slices.Sort(all)
+				line += fmt.Sprintf(" %d/%d on %q, %v", block.Container, block.LocalID, all, block.Err)
+			}
+			lines = append(lines, line)
+		}
+		for _, o := range b.Outcomes {
+			if o.Err() != nil {
+				t.Errorf("%v", o.Err())
+			}
+		}
+	}
+	return lines
+}
+
+// TestALocatedListingCutAnywhereIsTheListingUncut: the calls that resume it have tables of their own.
+func TestALocatedListingCutAnywhereIsTheListingUncut(t *testing.T) {
+	in := start(t)
+	dirs, want := in.place(dial(t, in.addr(), client.Options{}))
+	if len(want) == 0 || strings.Contains(strings.Join(want, ""), "on []") {
+		t.Fatalf("%q", want)
+	}
+	p := newProxy(t, in.addr())
+	c := dial(t, p.addr(), client.Options{Connections: 1})
+	o := client.ListOptions{Locations: muster.LocationsMust, Sorted: true, Limit: 5}
+	p.recorded()
+	same(t, whereabouts(t, c.List(t.Context(), slices.Values(dirs), o)), want)
+	last := 0
+	for _, end := range boundaries(t, p.recorded()) {
+		for _, at := range []int{(last + end) / 2, end - 1} {
+			p.cutAfter(at)
+			same(t, whereabouts(t, c.List(t.Context(), slices.Values(dirs), o)), want)
+			p.spare()
+		}
+		last = end
+	}
+}
