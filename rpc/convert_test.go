@@ -168,8 +168,13 @@ func TestValuesCrossTheWire(t *testing.T) {
 	if got, err := EntryFromPB(m); err != nil || !reflect.DeepEqual(got, want) || m.Txid != 99 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	o, err := ListOptionsFromPB(&pb.ListOptions{Limit: -3, Columns: 5, Hidden: pb.Hidden_HIDDEN_SPARK, Own: true, Consistency: pb.Consistency_CONSISTENCY_SNAPSHOT, Compression: pb.Compression_COMPRESSION_ZSTD})
-	if want := (ListOptions{-3, 5, muster.HiddenSpark, true, muster.ConsistencySnapshot, true}); err != nil || o != want {
+	o, err := ListOptionsFromPB(&pb.ListOptions{Limit: -3, Columns: 5, Hidden: pb.Hidden_HIDDEN_SPARK, Own: true, Consistency: pb.Consistency_CONSISTENCY_SNAPSHOT, Compression: pb.Compression_COMPRESSION_ZSTD,
+		Locations: pb.WithLocations_WITH_LOCATIONS_MUST, Sorted: true, Reader: "/r1", Follow: true, LocationLimit: math.MaxUint32})
+	wantOptions := ListOptions{
+		Limit: -3, Columns: 5, Hidden: muster.HiddenSpark, Own: true, Consistency: muster.ConsistencySnapshot, Compress: true,
+		Locations: muster.LocationsMust, Sorted: true, Reader: "/r1", Follow: true, LocationLimit: math.MaxInt32,
+	}
+	if err != nil || o != wantOptions {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	if o, err := ListOptionsFromPB(nil); err != nil || o != (ListOptions{}) {

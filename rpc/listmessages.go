@@ -28,10 +28,9 @@ type ListRequest struct {
 // Append appends the message to dst.
 func (r *ListRequest) Append(dst []byte) []byte {
 	if r.HasOptions {
-		dst = append(dst, requestOptions, 0)
 		at := len(dst)
 		dst = r.Options.append(dst)
-		dst[at-1] = byte(len(dst) - at) // below 128: six fields of at most 11 bytes
+		dst = enclose(dst, at, requestOptions)
 	}
 	dst = appendBytes(dst, requestCursor, r.Cursor)
 	dst = appendBytes(dst, requestPaths, r.Paths)
@@ -44,6 +43,7 @@ func (r *ListRequest) Append(dst []byte) []byte {
 func (r *ListRequest) Unmarshal(b []byte) error {
 	*r = ListRequest{}
 	var options pb.ListOptions
+	var reader []byte
 	for len(b) > 0 {
 		tag, value, text, rest, err := nextField(b)
 		if err != nil {
@@ -53,7 +53,7 @@ func (r *ListRequest) Unmarshal(b []byte) error {
 		switch tag {
 		case requestOptions:
 			r.HasOptions = true
-			if err := mergeOptions(&options, text); err != nil {
+			if err := mergeOptions(&options, &reader, text); err != nil {
 				return fmt.Errorf("%w: list options: %w", muster.ErrInvalid, err)
 			}
 		case requestCursor:
@@ -66,6 +66,7 @@ func (r *ListRequest) Unmarshal(b []byte) error {
 			r.Last = value != 0
 		}
 	}
+	options.Reader = string(reader[:min(len(reader), muster.MaxRackBytes+1)]) // longer ones are refused
 	var err error
 	r.Options, err = ListOptionsFromPB(&options)
 	return err
@@ -78,12 +79,19 @@ func (o *ListOptions) append(dst []byte) []byte {
 	dst = appendVarint(dst, optionHidden, uint64(o.Hidden))
 	dst = appendBool(dst, optionOwn, o.Own)
 	dst = appendVarint(dst, optionConsistency, uint64(o.Consistency))
-	return appendBool(dst, optionCompression, o.Compress) // zstd is 1
+	dst = appendBool(dst, optionCompression, o.Compress) // zstd is 1
+	dst = appendVarint(dst, optionLocations, uint64(o.Locations))
+	dst = appendBool(dst, optionSorted, o.Sorted)
+	dst = appendString(dst, optionReader, o.Reader)
+	dst = appendBool(dst, optionFollow, o.Follow)
+	return appendVarint(dst, optionLocationLimit, uint64(uint32(max(o.LocationLimit, 0))))
 }
 
-func mergeOptions(o *pb.ListOptions, b []byte) error {
+// mergeOptions reads options but for the reader, whose text comes apart: a message may have
+// it any number of times.
+func mergeOptions(o *pb.ListOptions, reader *[]byte, b []byte) error {
 	for len(b) > 0 {
-		tag, value, _, rest, err := nextField(b)
+		tag, value, text, rest, err := nextField(b)
 		if err != nil {
 			return err
 		}
@@ -101,6 +109,16 @@ func mergeOptions(o *pb.ListOptions, b []byte) error {
 			o.Compression = pb.Compression(value)
 		case optionConsistency:
 			o.Consistency = pb.Consistency(value)
+		case optionLocations:
+			o.Locations = pb.WithLocations(value)
+		case optionSorted:
+			o.Sorted = value != 0
+		case optionReader:
+			*reader = text
+		case optionFollow:
+			o.Follow = value != 0
+		case optionLocationLimit:
+			o.LocationLimit = uint32(value)
 		}
 	}
 	return nil
@@ -144,7 +162,11 @@ func (r *ListReply) appendRest(dst []byte) []byte {
 	dst = appendVarint(dst, replyTotalOutcomes, r.TotalOutcomes)
 	dst = appendVarint(dst, replyTxid, r.Txid)
 	dst = appendVarint(dst, replyCursorIndex, r.CursorIndex)
-	return appendVarint(dst, replyFrameSize, uint64(r.FrameSize))
+	dst = appendVarint(dst, replyFrameSize, uint64(r.FrameSize))
+	for i := range r.Nodes {
+		dst = appendNode(dst, &r.Nodes[i])
+	}
+	return dst
 }
 
 func appendOutcome(dst []byte, o *muster.Outcome) []byte {
@@ -264,8 +286,8 @@ func CutFrame(b []byte) (frame, rest []byte) {
 }
 
 // Unmarshal sets r to the message but for its outcomes, each of which is handed to
-// outcome, encoded. What it holds and hands out aliases b. A damaged message is
-// muster.ErrCorrupt.
+// outcome, encoded. What it holds and hands out aliases b, but for the nodes. A damaged
+// message, and a node that none can be, is muster.ErrCorrupt.
 func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
 	*r = ListReply{}
 	for len(b) > 0 {
@@ -302,6 +324,12 @@ func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
 			r.CursorIndex = value
 		case replyFrameSize:
 			r.FrameSize = uint32(value)
+		case replyNode:
+			n, err := unmarshalNode(text)
+			if err != nil {
+				return err
+			}
+			r.Nodes = append(r.Nodes, n)
 		}
 	}
 	return nil
@@ -355,6 +383,12 @@ const (
 	optionOwn         = 4<<3 | varint
 	optionConsistency = 5<<3 | varint
 	optionCompression = 6<<3 | varint
+	optionLocations   = 7<<3 | varint
+	optionSorted      = 8<<3 | varint
+	optionReader      = 9<<3 | length
+	optionFollow      = 10<<3 | varint
+
+	optionLocationLimit = 11<<3 | varint
 
 	replyFrame         = 1<<3 | length
 	replyOutcome       = 2<<3 | length
@@ -365,6 +399,7 @@ const (
 	replyTxid          = 7<<3 | varint
 	replyCursorIndex   = 8<<3 | varint
 	replyFrameSize     = 9<<3 | varint
+	replyNode          = 10<<3 | length
 
 	outcomeIndex     = 1<<3 | varint
 	outcomeCode      = 2<<3 | varint
@@ -373,6 +408,15 @@ const (
 	outcomeID        = 5<<3 | varint
 	outcomeChangedAt = 6<<3 | varint
 	outcomeTxid      = 7<<3 | varint
+
+	nodeNumber   = 1<<3 | varint
+	nodeID       = 2<<3 | length
+	nodeHost     = 3<<3 | length
+	nodeAddress  = 4<<3 | length
+	nodePort     = 5<<3 | varint
+	nodeHTTPPort = 6<<3 | varint
+	nodeRack     = 7<<3 | length
+	nodeState    = 8<<3 | varint
 )
 
 func appendVarint(dst []byte, tag byte, v uint64) []byte {
@@ -397,6 +441,13 @@ func appendBytes(dst []byte, tag byte, b []byte) []byte {
 		return dst
 	}
 	return protowire.AppendBytes(append(dst, tag), b)
+}
+
+func appendString(dst []byte, tag byte, s string) []byte {
+	if s == "" {
+		return dst
+	}
+	return protowire.AppendString(append(dst, tag), s)
 }
 
 // shortTags is how many field numbers have tags of one byte, as all here do.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,13 @@ func sampleReplies() []ListReply {
 				{Index: 5, Code: muster.ErrNotFound, Message: string(make([]byte, 200)) + "\xff", Rows: 300},
 			},
 		},
+		{Nodes: []muster.Node{
+			{ID: "a", Host: "h", Rack: "/"},
+			{
+				Number: muster.MaxNodes - 1, ID: strings.Repeat("i", muster.MaxNodeIDBytes), Host: strings.Repeat("h", muster.MaxHostBytes), Address: "::1",
+				Port: math.MaxUint16, HTTPPort: 1, Rack: "/" + strings.Repeat("r", muster.MaxRackBytes-1), State: muster.Dead,
+			},
+		}},
 	}
 }
 
@@ -33,6 +41,9 @@ func replyToPB(r *ListReply) *pb.ListReply {
 	m := &pb.ListReply{
 		Frame: r.Frame, FrameSize: r.FrameSize, Cursor: r.Cursor, CursorIndex: r.CursorIndex, Done: r.Done,
 		TotalRows: r.TotalRows, TotalOutcomes: r.TotalOutcomes, Txid: r.Txid,
+	}
+	for i := range r.Nodes {
+		m.Nodes = append(m.Nodes, NodeToPB(&r.Nodes[i]))
 	}
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
@@ -79,7 +90,7 @@ func FuzzListRepliesAreReadAsTheGeneratedCodeReadsThem(f *testing.F) {
 		got, err := readReply(b)
 		if err != nil {
 			wantCode(t, err, muster.ErrCorrupt)
-			if generated == nil {
+			if generated == nil && !slices.ContainsFunc(m.Nodes, func(n *pb.Node) bool { _, err := NodeFromPB(n); return err != nil }) {
 				t.Fatalf("refused: %v", err)
 			}
 			return
@@ -93,6 +104,13 @@ func FuzzListRepliesAreReadAsTheGeneratedCodeReadsThem(f *testing.F) {
 		want := ListReply{
 			Frame: m.Frame, FrameSize: m.FrameSize, Cursor: m.Cursor, CursorIndex: m.CursorIndex, Done: m.Done,
 			TotalRows: m.TotalRows, TotalOutcomes: m.TotalOutcomes, Txid: m.Txid,
+		}
+		for _, n := range m.Nodes {
+			node, err := NodeFromPB(n)
+			if err != nil {
+				t.Fatalf("%v was read: %v", n, err)
+			}
+			want.Nodes = append(want.Nodes, node)
 		}
 		for _, o := range m.Outcomes {
 			want.Outcomes = append(want.Outcomes, muster.Outcome{
@@ -139,10 +157,14 @@ func TestRequestsAreWrittenAsTheGeneratedCodeWritesThem(t *testing.T) {
 			},
 		},
 		{HasOptions: true, Options: ListOptions{Limit: -1}},
+		{HasOptions: true, Options: ListOptions{
+			Locations: muster.LocationsMust, LocationLimit: math.MaxInt32, Sorted: true, Follow: true, Reader: strings.Repeat("r", muster.MaxRackBytes),
+		}},
 	} {
 		m := &pb.ListRequest{Cursor: r.Cursor, Paths: r.Paths, Count: r.Count, Last: r.Last}
 		if o := r.Options; r.HasOptions {
-			m.Options = &pb.ListOptions{Limit: int32(o.Limit), Columns: o.Columns, Hidden: pb.Hidden(o.Hidden), Own: o.Own, Consistency: pb.Consistency(o.Consistency)}
+			m.Options = &pb.ListOptions{Limit: int32(o.Limit), Columns: o.Columns, Hidden: pb.Hidden(o.Hidden), Own: o.Own, Consistency: pb.Consistency(o.Consistency),
+				Locations: pb.WithLocations(o.Locations), LocationLimit: uint32(o.LocationLimit), Sorted: o.Sorted, Follow: o.Follow, Reader: o.Reader}
 			if o.Compress {
 				m.Options.Compression = pb.Compression_COMPRESSION_ZSTD
 			}

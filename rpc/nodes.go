@@ -23,30 +23,40 @@ func NodeFromPB(m *pb.Node) (muster.Node, error) {
 		Number: muster.NodeNumber(m.GetNumber()), ID: m.GetId(), Host: m.GetHost(), Address: m.GetAddress(),
 		Port: uint16(m.GetPort()), HTTPPort: uint16(m.GetHttpPort()), Rack: m.GetRack(), State: muster.NodeState(m.GetState()),
 	}
-	if err := checkNode(m); err != nil {
+	err := checkNumbers(m.GetNumber(), m.GetPort(), m.GetHttpPort(), m.GetState())
+	if err == nil {
+		err = checkNode(&n)
+	}
+	if err != nil {
 		return muster.Node{}, fmt.Errorf("%w: node %d: %v", muster.ErrCorrupt, m.GetNumber(), err)
 	}
 	return n, nil
 }
 
-func checkNode(m *pb.Node) error {
-	if m.GetNumber() >= muster.MaxNodes || m.GetPort() > math.MaxUint16 || m.GetHttpPort() > math.MaxUint16 || m.GetState() > uint32(muster.Dead) {
-		return fmt.Errorf("ports %d and %d, state %d", m.GetPort(), m.GetHttpPort(), m.GetState())
+// checkNumbers checks the numbers of a node as they crossed the wire, with more bits than a
+// node's have.
+func checkNumbers(number, port, httpPort, state uint32) error {
+	if number >= muster.MaxNodes || port > math.MaxUint16 || httpPort > math.MaxUint16 || state > uint32(muster.Dead) {
+		return fmt.Errorf("ports %d and %d, state %d", port, httpPort, state)
 	}
-	if err := muster.CheckNodeID(m.GetId()); err != nil {
+	return nil
+}
+
+func checkNode(n *muster.Node) error {
+	if err := muster.CheckNodeID(n.ID); err != nil {
 		return err
 	}
-	if err := muster.CheckHost(m.GetHost()); err != nil {
+	if err := muster.CheckHost(n.Host); err != nil {
 		return err
 	}
-	if a := m.GetAddress(); a != "" {
-		if err := muster.CheckHost(a); err != nil {
+	if n.Address != "" {
+		if err := muster.CheckHost(n.Address); err != nil {
 			return err
 		}
 	}
-	rack, err := muster.CleanRack(m.GetRack())
-	if err == nil && rack != m.GetRack() {
-		err = fmt.Errorf("network location %q is written %q", m.GetRack(), rack)
+	rack, err := muster.CleanRack(n.Rack)
+	if err == nil && rack != n.Rack {
+		err = fmt.Errorf("network location %q is written %q", n.Rack, rack)
 	}
 	return err
 }

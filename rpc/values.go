@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -28,7 +29,19 @@ type ListOptions struct {
 // refuses with muster.ErrInvalid presets, consistencies and compressions that this
 // version does not know; columns are the row schema's business.
 func ListOptionsFromPB(m *pb.ListOptions) (ListOptions, error) {
-	o := ListOptions{Limit: int(m.GetLimit()), Columns: m.GetColumns(), Own: m.GetOwn()}
+	o := ListOptions{
+		Limit: int(m.GetLimit()), Columns: m.GetColumns(), Own: m.GetOwn(), Follow: m.GetFollow(),
+		Sorted: m.GetSorted(), Reader: m.GetReader(), LocationLimit: int(min(m.GetLocationLimit(), math.MaxInt32)),
+	}
+	if len(o.Reader) > muster.MaxRackBytes {
+		return ListOptions{}, fmt.Errorf("%w: reader of more than %d bytes", muster.ErrInvalid, muster.MaxRackBytes)
+	}
+	switch m.GetLocations() {
+	case pb.WithLocations_WITH_LOCATIONS_NONE, pb.WithLocations_WITH_LOCATIONS_HINT, pb.WithLocations_WITH_LOCATIONS_MUST:
+		o.Locations = muster.Locations(m.GetLocations())
+	default:
+		return ListOptions{}, fmt.Errorf("%w: unknown locations %d; this version knows none (0), hint (1) and must (2)", muster.ErrInvalid, m.GetLocations())
+	}
 	switch m.GetHidden() {
 	case pb.Hidden_HIDDEN_NONE, pb.Hidden_HIDDEN_HIVE, pb.Hidden_HIDDEN_SPARK:
 		o.Hidden = muster.Hidden(m.GetHidden())

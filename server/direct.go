@@ -3,31 +3,41 @@ package server
 import (
 	"context"
 
+	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
 )
 
-// get is how calls that need no fresh answer ask where containers are: the cache, unless the
-// server is to ask the service each time.
-func (h *handlers) get(ctx context.Context, containers []uint64, out []locations.Located) error {
-	if h.direct == nil {
-		return h.cache.Get(ctx, containers, out)
-	}
-	answer, err := h.direct.Lookup(ctx, containers)
+// direct asks the location service each time where containers are, and the cache for nodes
+// alone. It is there to hold the cache against.
+type direct struct {
+	cache  *locations.Cache
+	source locations.Source
+}
+
+// Get is the cache's.
+func (d direct) Get(ctx context.Context, containers []uint64, out []locations.Located) error {
+	answer, err := d.source.Lookup(ctx, containers)
 	if err != nil {
-		return err
+		for i := range containers {
+			out[i] = locations.Located{Err: err}
+		}
+		return context.Cause(ctx)
 	}
 	for i := range answer.Nodes {
-		if h.cache.Node(answer.Nodes[i].Number) == nil { // it has joined since the topology in use
-			h.cache.Learn(answer.Nodes)
+		if d.cache.Node(answer.Nodes[i].Number) == nil { // it has joined since the topology in use
+			d.cache.Learn(answer.Nodes)
 			break
 		}
 	}
 	for i := range answer.Outcomes {
-		if o := &answer.Outcomes[i]; o.Err != nil {
-			out[i].Err = o.Err
-		} else {
+		o := &answer.Outcomes[i]
+		out[i] = locations.Located{Err: o.Err}
+		if o.Err == nil {
 			out[i].Placement = &o.Placement
 		}
 	}
 	return nil
 }
+
+// Node is the cache's.
+func (d direct) Node(n muster.NodeNumber) *muster.Node { return d.cache.Node(n) }

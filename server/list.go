@@ -41,7 +41,7 @@ func (h *handlers) listPage(ctx context.Context, request, dst []byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	err = h.lister.Page(ctx, &caller, paths, optionsOf(&r), r.Cursor, func(m *listing.Message) error {
+	err = h.lister.Page(ctx, &caller, paths, optionsOf(ctx, &r), r.Cursor, func(m *listing.Message) error {
 		h.reportDenied(caller.User, m.Outcomes)
 		out := h.output(&r)
 		defer outputs.Put(out)
@@ -68,16 +68,23 @@ func (h *handlers) List(stream pb.DRPCNamespace_ListStream) error {
 	}
 	out := h.output(first)
 	defer outputs.Put(out)
-	return h.lister.Stream(ctx, &caller, optionsOf(first), first.Cursor, in.next, func(m *listing.Message) error {
+	return h.lister.Stream(ctx, &caller, optionsOf(ctx, first), first.Cursor, in.next, func(m *listing.Message) error {
 		h.reportDenied(caller.User, m.Outcomes)
 		return out.send(stream, m)
 	})
 }
 
 // optionsOf returns what is to be listed.
-func optionsOf(r *rpc.ListRequest) listing.Options {
+func optionsOf(ctx context.Context, r *rpc.ListRequest) listing.Options {
 	o := &r.Options
-	return listing.Options{Limit: o.Limit, Columns: rows.Columns(o.Columns), Hidden: o.Hidden, Own: o.Own, Consistency: o.Consistency}
+	options := listing.Options{
+		Limit: o.Limit, Columns: rows.Columns(o.Columns), Hidden: o.Hidden, Own: o.Own, Consistency: o.Consistency, Follow: o.Follow,
+		Locations: o.Locations, LocationLimit: o.LocationLimit, Sorted: o.Sorted, Reader: o.Reader,
+	}
+	if o.Sorted && o.Reader == "" {
+		options.From = addressOf(ctx)
+	}
+	return options
 }
 
 // reportDenied logs each path that its caller may not list: the call as a whole goes
@@ -226,7 +233,7 @@ func (out *output) send(stream drpc.Stream, m *listing.Message) error {
 func (out *output) reply(m *listing.Message) rpc.ListReply {
 	r := rpc.ListReply{
 		Frame: m.Frame, Outcomes: m.Outcomes, Cursor: m.Cursor, CursorIndex: m.CursorIndex,
-		Done: m.Done, TotalRows: m.TotalRows, TotalOutcomes: m.TotalOutcomes, Txid: m.Txid,
+		Done: m.Done, TotalRows: m.TotalRows, TotalOutcomes: m.TotalOutcomes, Txid: m.Txid, Nodes: m.Nodes,
 	}
 	if out.compressor != nil {
 		r.Frame, r.FrameSize = out.compressor.Frame(out.packed[:0], m.Frame)

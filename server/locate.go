@@ -34,12 +34,12 @@ func (h *handlers) Locate(ctx context.Context, r *pb.LocateRequest) (*pb.Located
 	if n := r.GetLength(); n > 0 && n < math.MaxInt64-want.from {
 		want.to = want.from + n
 	}
-	return h.locate(ctx, want, order{!r.GetUnsorted(), r.GetReader()}, h.get)
+	return h.locate(ctx, want, order{!r.GetUnsorted(), r.GetReader()}, h.places.Get)
 }
 
 // Open returns a file's status and all its blocks for reading.
 func (h *handlers) Open(ctx context.Context, r *pb.OpenRequest) (*pb.LocatedReply, error) {
-	ask := asking(h.get)
+	ask := asking(h.places.Get)
 	if len(r.GetRefresh()) > 0 {
 		stale, err := staleFromPB(r.GetRefresh())
 		if err != nil {
@@ -98,7 +98,7 @@ func (h *handlers) statLocated(ctx context.Context, r *pb.PathRequest, follow bo
 	if err != nil || f.entry.Kind != uint32(muster.File) {
 		return f.entry, err
 	}
-	places, err := asking(h.get).places(ctx, f)
+	places, err := asking(h.places.Get).places(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -195,11 +195,19 @@ type order struct {
 func (o order) from(ctx context.Context, m *topology.Map) *topology.Reader {
 	host := o.reader
 	if host == "" {
-		addr, ok := rpc.RemoteAddr(ctx).(*net.TCPAddr)
-		if !ok {
-			return nil
-		}
-		host = addr.IP.String()
+		host = addressOf(ctx)
+	}
+	if host == "" {
+		return nil
 	}
 	return m.ReaderFor(host)
+}
+
+// addressOf is the address that a call comes from; "": it is not known.
+func addressOf(ctx context.Context) string {
+	addr, ok := rpc.RemoteAddr(ctx).(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	return addr.IP.String()
 }

@@ -115,21 +115,25 @@ func startLocatedOn(t testing.TB, o namespace.Options) *located {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lister, err := listing.New(tree, listing.Config{Key: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &source{nodes: testNodes(), placements: map[uint64]muster.Placement{}, failures: map[uint64]error{}}
 	cache, err := locations.New(s, locations.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	where := new(topology.Map)
+	lister, err := listing.New(tree, listing.Config{Key: make([]byte, 32), Places: cache, Topology: where})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := &located{t: t, source: s, handlers: &handlers{
-		tree: tree, lister: lister, cache: cache, topology: new(topology.Map), log: slog.New(slog.DiscardHandler),
+		tree: tree, lister: lister, cache: cache, places: cache, topology: where, log: slog.New(slog.DiscardHandler),
 	}}
 	l.swap(s.nodes)
 	server, err := rpc.NewServer(l.handlers, pb.DRPCNamespaceDescription{}, rpc.ServerOptions{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.HandleRaw(listPageCall, l.listPage); err != nil {
 		t.Fatal(err)
 	}
 	lis, err := net.Listen("tcp", "127.0.0.1:0")

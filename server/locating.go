@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"path/filepath"
 
+	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/locations"
 	"github.com/muster-fs/muster/locations/registry"
 	"github.com/muster-fs/muster/locations/topology"
@@ -22,7 +23,7 @@ type Locating struct {
 	// Wrap returns what the cache asks instead of the service, for tests that count, delay and
 	// spoil the calls; nil: the service itself.
 	Wrap func(locations.Source) locations.Source
-	// Direct says that Stat, Locate and Open ask the service each time, and not the cache, as
+	// Direct says that Stat, Locate, Open and List ask the service each time, and not the cache, as
 	// Apache Ozone's did before HDDS-17731: what experiments hold the cache against.
 	Direct bool
 }
@@ -36,7 +37,7 @@ func (o Locating) Validate() error {
 type locating struct {
 	service  service
 	cache    *locations.Cache
-	direct   locations.Source // asked each time instead of the cache; nil: it is not
+	places   listing.Places // the cache, or what is asked instead
 	topology *topology.Map
 	registry *registry.Registry // of the server's own service, else nil
 	own      *locationCalls     // the calls of that, else nil
@@ -61,15 +62,15 @@ func (l *life) locate(o Options) (*locating, error) {
 	if o.Locations.Wrap != nil {
 		source = o.Locations.Wrap(source)
 	}
-	if o.Locations.Direct {
-		parts.direct = source
-	}
 	cache, err := locations.New(source, o.Locations.Cache)
 	if err != nil {
 		return nil, err
 	}
 	l.owns(func() error { cache.Close(); return nil })
-	parts.cache = cache
+	parts.cache, parts.places = cache, cache
+	if o.Locations.Direct {
+		parts.places = direct{cache, source}
+	}
 	l.owns(follow(l.serving, l.log, parts.service, parts.topology, cache))
 	return parts, nil
 }

@@ -22,7 +22,7 @@ type handlers struct {
 	tree                                *namespace.Tree
 	lister                              *listing.Lister
 	cache                               *locations.Cache
-	direct                              locations.Source // asked each time instead of the cache; nil: it is not
+	places                              listing.Places // the cache, or what is asked instead
 	topology                            *topology.Map
 	locations                           service // what else is asked of the location service
 	rpc                                 *rpc.Server
@@ -35,7 +35,7 @@ type handlers struct {
 var _ pb.DRPCNamespaceServer = (*handlers)(nil)
 
 // features are what clients may ask for by name.
-var features = []string{"compression", "list", "list-page", "locate", "own-entries", "request-ids", "snapshot"}
+var features = []string{"compression", "list", "list-locations", "list-page", "locate", "own-entries", "request-ids", "snapshot"}
 
 // Capabilities says what the server can do and which bounds it keeps.
 func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) (*pb.CapabilitiesReply, error) {

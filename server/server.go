@@ -94,9 +94,10 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	h := &handlers{
-		tree: tree, cache: s.locations.cache, direct: s.locations.direct, topology: s.locations.topology, locations: s.locations.service,
+		tree: tree, cache: s.locations.cache, places: s.locations.places, topology: s.locations.topology, locations: s.locations.service,
 		log: s.log, version: o.Version, started: time.Now(),
 	}
+	o.Listing.Places, o.Listing.Topology = s.locations.places, s.locations.topology
 	if h.lister, err = listing.New(tree, o.Listing); err != nil {
 		return err
 	}

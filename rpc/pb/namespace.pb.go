@@ -261,7 +261,7 @@ type CapabilitiesReply struct {
 	MaxMessageBytes  uint32                 `protobuf:"varint,6,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
 	MaxBatchCommands uint32                 `protobuf:"varint,7,opt,name=max_batch_commands,json=maxBatchCommands,proto3" json:"max_batch_commands,omitempty"`
 	MaxBatchBytes    uint32                 `protobuf:"varint,8,opt,name=max_batch_bytes,json=maxBatchBytes,proto3" json:"max_batch_bytes,omitempty"`
-	Features         []string               `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"` // "compression", "list", "list-page", "locate", "own-entries", "request-ids", "snapshot"
+	Features         []string               `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"` // "compression", "list", "list-locations", "list-page", "locate", "own-entries", "request-ids", "snapshot"
 	User             string                 `protobuf:"bytes,10,opt,name=user,proto3" json:"user,omitempty"`        // the caller as the server knows it
 	Superuser        bool                   `protobuf:"varint,11,opt,name=superuser,proto3" json:"superuser,omitempty"`
 	MaxChunkPaths    uint32                 `protobuf:"varint,12,opt,name=max_chunk_paths,json=maxChunkPaths,proto3" json:"max_chunk_paths,omitempty"` // of a message of a stream; 0: an older server, which takes 256
@@ -391,7 +391,7 @@ type ListOptions struct {
 	Own           bool                   `protobuf:"varint,4,opt,name=own,proto3" json:"own,omitempty"`                                            // the given paths' own entries instead of their children
 	Compression   Compression            `protobuf:"varint,6,opt,name=compression,proto3,enum=muster.v1.Compression" json:"compression,omitempty"` // of the frames; those that gain nothing are left as they are
 	Consistency   Consistency            `protobuf:"varint,5,opt,name=consistency,proto3,enum=muster.v1.Consistency" json:"consistency,omitempty"` // page calls: CONSISTENCY_PAGE only
-	Locations     WithLocations          `protobuf:"varint,7,opt,name=locations,proto3,enum=muster.v1.WithLocations" json:"locations,omitempty"`   // adds the column blocks
+	Locations     WithLocations          `protobuf:"varint,7,opt,name=locations,proto3,enum=muster.v1.WithLocations" json:"locations,omitempty"`   // not none: adds the columns blocks and flags
 	Sorted        bool                   `protobuf:"varint,8,opt,name=sorted,proto3" json:"sorted,omitempty"`                                      // replicas in the order of their distance from the reader
 	Reader        string                 `protobuf:"bytes,9,opt,name=reader,proto3" json:"reader,omitempty"`                                       // host, address or network location of who will read; empty: the connection's address
 	Follow        bool                   `protobuf:"varint,10,opt,name=follow,proto3" json:"follow,omitempty"`                                     // with own: follow a link in last place
@@ -754,7 +754,7 @@ type ListReply struct {
 	Txid          uint64                 `protobuf:"varint,7,opt,name=txid,proto3" json:"txid,omitempty"`                                  // of the newest view in this message
 	CursorIndex   uint64                 `protobuf:"varint,8,opt,name=cursor_index,json=cursorIndex,proto3" json:"cursor_index,omitempty"` // index of the path that the cursor names: a resumed stream starts with it
 	FrameSize     uint32                 `protobuf:"varint,9,opt,name=frame_size,json=frameSize,proto3" json:"frame_size,omitempty"`       // not 0: frame is compressed, and has so many bytes when it is expanded
-	Nodes         []*Node                `protobuf:"bytes,10,rep,name=nodes,proto3" json:"nodes,omitempty"`                                // additions to the call's table of nodes, in which rows name nodes by position
+	Nodes         []*Node                `protobuf:"bytes,10,rep,name=nodes,proto3" json:"nodes,omitempty"`                                // additions to the call's table of nodes, in which rows name nodes by position; a message of nothing else has no cursor, that of the message before stays
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
