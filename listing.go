@@ -80,7 +80,7 @@ type Locations uint8
 const (
 	NoLocations   Locations = 0
 	LocationsHint Locations = 1 // unknown ones are marked
-	LocationsMust Locations = 2 // a path some of whose locations cannot be had now fails with ErrUnavailable
+	LocationsMust Locations = 2 // a path some of whose locations cannot be had now fails with ErrUnavailable; own entries are for those who may read the files
 )
 
 // Consistency says what one state a stream's rows come from.

@@ -94,7 +94,7 @@ type Options struct {
 
 	// Locations adds rows.LocatedColumns, and to each block where it is. Replicas of a block
 	// come in any order, but those of an erasure-coded one in that of their index; at most 14
-	// are told.
+	// are told. Own entries with muster.LocationsMust are for those who may read the files.
 	Locations muster.Locations
 	// LocationLimit bounds the locations of a page, blocks times the nodes of their file's
 	// replication; 0: ten times the limit of entries. One file always passes.
@@ -144,6 +144,9 @@ func (o Options) canonical() Options {
 	}
 	return o
 }
+
+// reading says whether the listing is for those who may read the files.
+func (o *Options) reading() bool { return o.Own && o.Locations == muster.LocationsMust }
 
 // locationLimit is the number of locations that a page of so many entries may hold.
 func (o Options) locationLimit(entries int) int {

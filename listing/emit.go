@@ -57,6 +57,11 @@ func (c *collector) own(r *namespace.Reader, path string, res *namespace.Resolve
 	if err := r.Row(res, &c.row, c.blocks()); err != nil {
 		return false, c.fail(path, res.ID(), err)
 	}
+	if c.options.reading() && c.row.Kind == muster.File {
+		if err := r.CheckRead(res); err != nil {
+			return false, c.fail(path, res.ID(), err)
+		}
+	}
 	c.left.examined--
 	if !c.fits() {
 		return true, nil
