@@ -26,7 +26,7 @@ func NewIPCWriter(w io.Writer, c rows.Columns) *IPCWriter {
 // where the block is; those of an erasure-coded block without the absent ones, index from 1,
 // else 0. The last column, no_data, marks files that are metadata only.
 func NewLocatedIPCWriter(w io.Writer, c rows.Columns) *IPCWriter {
-	return &IPCWriter{w: rows.NewLocatedIPCWriter(w, c.Normal()|locatedColumns), located: true}
+	return &IPCWriter{w: rows.NewLocatedIPCWriter(w, c), located: true}
 }
 
 // Write writes the rows of a batch of the writer's columns. Outcomes are not written.

@@ -36,7 +36,8 @@ type ListOptions struct {
 	// Locations says where the blocks of files are, as far as the server knows, see
 	// Batch.Replica; the columns blocks, flags and replication come too then. With
 	// muster.LocationsMust a path fails with ErrUnavailable if the server cannot find out
-	// now where a block is: what came of it is partial then. Else such blocks are marked.
+	// now where a block is: what came of it is partial then. With muster.LocationsHint such
+	// blocks are marked. Of own entries LocationsMust is for those who may read the files.
 	Locations muster.Locations
 
 	// LocationLimit bounds the locations of a page, blocks times replicas; a file has all
@@ -109,14 +110,11 @@ func (o ListOptions) wire(reader string) (rpc.ListOptions, error) {
 	return w, cmp.Or(o.Columns.Validate(), checkReader(w.Reader))
 }
 
-// locatedColumns are those without which a row does not say where its blocks are.
-const locatedColumns = rows.ColBlocks | rows.ColFlags | rows.ColReplication
-
 // columns are those that come.
 func (o ListOptions) columns() rows.Columns {
 	c := o.Columns.Normal()
 	if o.Locations != muster.NoLocations {
-		c |= locatedColumns
+		c |= rows.LocatedColumns
 	}
 	return c
 }

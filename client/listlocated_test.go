@@ -287,6 +287,23 @@ func TestLocateManyGivesEachPathItsAnswer(t *testing.T) {
 	}
 }
 
+// TestLocationsForReadingAreForReaders: as a hint they are for whoever may see the files.
+func TestLocationsForReadingAreForReaders(t *testing.T) {
+	in := start(t)
+	nodes := in.join(1)
+	c := dial(t, in.addr(), client.Options{})
+	nodes.file(t, c, "/d/f", muster.Replicated(1), 1)
+	must(t, c.Chmod(t.Context(), "/d/f", 0o600))
+	for _, hint := range []bool{false, true} {
+		for p, err := range c.As("bob").LocateMany(t.Context(), slices.Values([]string{"/d/f"}), client.LocateOptions{Hint: hint}) {
+			must(t, err)
+			if hint && (p.Err != nil || len(p.Located.Blocks) != 1) || !hint && !errors.Is(p.Err, muster.ErrPermission) {
+				t.Errorf("hint %v: %+v, %v", hint, p.Located.Blocks, p.Err)
+			}
+		}
+	}
+}
+
 // place plants files on datanodes, and returns their directories and what a located listing of them
 // must say, whose replicas are in no order.
 func (in *instance) place(c *client.Client) (dirs, want []string) {

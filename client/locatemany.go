@@ -33,8 +33,8 @@ type LocatedPath struct {
 //
 // A link in last place is followed. A path fails with ErrIsDirectory if it is no file, and
 // with ErrUnavailable if the server cannot find out now where a block is. A block whose
-// container does not exist has ErrNotFound as its Err. As in all listings, whoever may see
-// the entries is told; Locate asks for more, that they may read the file.
+// container does not exist has ErrNotFound as its Err. The caller must be allowed to read the
+// files; with Hint to see them is enough, as in all listings.
 //
 // The same as Arrow: List with LocationsMust, Own, Follow and Sorted, and a
 // NewLocatedIPCWriter.
