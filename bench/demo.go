@@ -2,9 +2,12 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/listing/rows"
 )
@@ -16,7 +19,7 @@ type Demo struct {
 	Iterator    time.Duration // one call a directory
 	Batch       time.Duration // one call in all
 	RowsEqual   bool
-	Sample      []client.Info // a few of the rows
+	Sample      []client.Located // a few of the rows
 }
 
 // Ratio says how many times faster the one call was.
@@ -25,14 +28,35 @@ func (d *Demo) Ratio() float64 { return d.Iterator.Seconds() / d.Batch.Seconds()
 // sampleRows is how many rows a Demo shows.
 const sampleRows = 5
 
-// RunDemo lists the partitions of a filled table one by one and then in one call. An
+// demoContainers is how many containers the files of the demonstration are dealt out to.
+const demoContainers = 100
+
+// JoinDemo has a simulated cluster join the server of a client, and deals the files of a table,
+// which is not filled yet, out to containers on it, each with three replicas.
+func JoinDemo(ctx context.Context, c *client.Client, addr string, clusterKey []byte, t *Table) (*Cluster, error) {
+	cluster, err := JoinCluster(ctx, addr, clusterKey, ClusterOptions{})
+	if err != nil {
+		return nil, err
+	}
+	t.Containers, err = cluster.Make(ctx, muster.Replicated(3), demoContainers)
+	if err == nil {
+		err = awaitTopology(ctx, c, cluster.Len())
+	}
+	if err != nil {
+		return nil, errors.Join(err, cluster.Close())
+	}
+	return cluster, nil
+}
+
+// RunDemo lists the partitions of a filled table, with where the files' blocks are, one by one and
+// then in one call. An
 // untimed listing goes first, so that both find the store as warm. progress is called
 // with the partitions listed one by one so far; it may be nil.
 //
 // Rows are compared outside the timed part; for that they are kept, about 2 KB for each
 // directory of the iterator.
 func RunDemo(ctx context.Context, c *client.Client, t Table, progress func(partitions int)) (Demo, error) {
-	paths, from := slices.Collect(t.Paths()), wire{c, rows.DefaultColumns}
+	paths, from := slices.Collect(t.Paths()), wire{client: c, columns: rows.DefaultColumns, located: true}
 	if _, err := stream(ctx, from, paths, func(part) {}); err != nil {
 		return Demo{}, err
 	}
@@ -55,7 +79,7 @@ func RunDemo(ctx context.Context, c *client.Client, t Table, progress func(parti
 	}
 	d.Files, d.RowsEqual = got.rows, got == expected
 	d.Sample = sample(all)
-	return d, nil
+	return d, allLocated(all)
 }
 
 // timed runs one arm and returns its parts and how long it took.
@@ -77,7 +101,7 @@ func timed(ctx context.Context, from source, paths []string, list listFunc, prog
 }
 
 func digestOf(parts []part) (all digest, err error) {
-	var h hasher
+	h := hasher{located: true}
 	for _, p := range parts {
 		d, err := h.digestOf(p)
 		if err != nil {
@@ -88,14 +112,28 @@ func digestOf(parts []part) (all digest, err error) {
 	return all, nil
 }
 
-func sample(parts []part) []client.Info {
-	var infos []client.Info
+// allLocated fails if it is not known of all blocks where they are.
+func allLocated(parts []part) error {
 	for _, p := range parts {
 		for i := range p.batch.Len() {
-			if infos = append(infos, p.batch.Info(i)); len(infos) == sampleRows {
-				return infos
+			for k := range p.batch.NumBlocks(i) {
+				if p.batch.NumReplicas(i, k) < 1 {
+					return fmt.Errorf("%w: it is not known where %s is", muster.ErrUnavailable, p.batch.Path(i))
+				}
 			}
 		}
 	}
-	return infos
+	return nil
+}
+
+func sample(parts []part) []client.Located {
+	var all []client.Located
+	for _, p := range parts {
+		for i := range p.batch.Len() {
+			if all = append(all, p.batch.Located(i)); len(all) == sampleRows {
+				return all
+			}
+		}
+	}
+	return all
 }

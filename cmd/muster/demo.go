@@ -28,9 +28,10 @@ func newDemoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what one call for many directories is worth",
-		Long: `Start a server in a temporary folder, fill a table of partition directories, list it one
-directory a call and then in one call over a loopback connection, and compare the rows and
-the times. Nothing is left behind. -o json prints one line for programs.`,
+		Long: `Start a server in a temporary folder with simulated datanodes, fill a table of partition
+directories, list it, with where each file's blocks are, one directory a call and then in
+one call over a loopback connection, and compare the rows and the times. Nothing is left
+behind. -o json prints one line for programs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n := table.Partitions * max(1, table.Files); table.Partitions < 1 || table.Files < 1 || n/table.Partitions != table.Files || n > maxDemoEntries {
@@ -62,6 +63,15 @@ func (a *app) demo(ctx context.Context, table bench.Table, asJSON bool) (err err
 	if !asJSON {
 		fmt.Fprintf(a.stdout, "A server on %s with its data in %s, until the end of this demonstration.\n", s.Addr(), dir)
 	}
+	key, err := server.ClusterKey(dir, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	cluster, err := bench.JoinDemo(ctx, c, s.Addr().String(), key, &table)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
 	start := time.Now()
 	if err := a.fillDemo(ctx, c, table); err != nil {
 		return err
@@ -118,11 +128,14 @@ func (a *app) printDemo(d *bench.Demo, table bench.Table, filled time.Duration) 
 		return err
 	}
 	if d.RowsEqual {
-		fmt.Fprintf(a.stdout, "\nThe same %s in both; one call is %.1f times as fast. Some of them:\n\n", english(d.Files, "row"), d.Ratio())
+		fmt.Fprintf(a.stdout, "\nThe same %s in both; one call is %.1f times as fast. Some of them, and where they are:\n\n", english(d.Files, "row"), d.Ratio())
 	}
-	for _, info := range d.Sample {
-		fmt.Fprintf(a.stdout, "  %v %s %s %11s %s %s\n", info.Mode(), info.Entry.Owner, info.Entry.Group,
-			humanize.Comma(info.Size()), info.ModTime().Format(time.DateTime), info.Path)
+	for _, file := range d.Sample {
+		fmt.Fprintf(a.stdout, "  %v %s %s %11s %s %s\n", file.Mode(), file.Entry.Owner, file.Entry.Group,
+			humanize.Comma(file.Size()), file.ModTime().Format(time.DateTime), file.Path)
+		for i := range file.Blocks {
+			fmt.Fprintf(a.stdout, "      %s\n", replicasText(&file.Blocks[i]))
+		}
 	}
 	_, err := fmt.Fprint(a.stdout, `
 Try next:

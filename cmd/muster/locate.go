@@ -21,12 +21,13 @@ func newLocateCommand(a *app) *cobra.Command {
 		Use:   "locate PATH...",
 		Short: "Show where the blocks of files are",
 		Long: `Show the blocks of files, and on which datanodes they are: the nearest to the reader
-first. A link is followed. A path - stands for paths on standard input, one a line or,
-with -0, each ended by NUL.
+first. A link is followed. All paths go to the server in one call. A path - stands for paths
+on standard input, one a line or, with -0, each ended by NUL.
 
 A line has the block's offset in the file, its length, its container and its number
 there, and its replicas with their racks. What is known of containers may be some hours
-old; with --fresh the location service is asked for all of the file's anew.`,
+old; with --fresh the location service is asked for all of the file's anew. That, and a
+range, takes one call a path.`,
 		Example: `  muster locate /warehouse/t/part-0.parquet
   muster locate --offset 1GiB --length 64MiB --reader /rack7 /big
   muster locate -o json /a /b`,
@@ -78,16 +79,45 @@ func (l *locator) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	for path := range paths.all(ctx) {
-		located, err := l.locate(ctx, c, path)
-		if err := l.writeLocated(ctx, writer, path, located, err); err != nil {
-			return err
-		}
+	if l.fresh || l.offset != 0 || l.length != 0 {
+		err = l.each(ctx, c, paths, writer)
+	} else {
+		err = l.locateMany(ctx, c, paths, client.LocateOptions{}, writer)
+	}
+	if err != nil {
+		return err
 	}
 	if paths.err != nil {
 		return paths.err
 	}
 	return writer.close()
+}
+
+// each makes a call for each path.
+func (l *locator) each(ctx context.Context, c *client.Client, paths *pathArgs, out rowWriter) error {
+	for path := range paths.all(ctx) {
+		located, err := l.locate(ctx, c, path)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := l.writeLocated(out, path, &located, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// locateMany makes one call for all paths.
+func (a *app) locateMany(ctx context.Context, c *client.Client, paths *pathArgs, o client.LocateOptions, out rowWriter) error {
+	for p, err := range c.LocateMany(ctx, paths.all(ctx), o) {
+		if err != nil {
+			return err
+		}
+		if err := a.writeLocated(out, p.Path, &p.Located, p.Err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *locator) locate(ctx context.Context, c *client.Client, path string) (client.Located, error) {
@@ -99,14 +129,11 @@ func (l *locator) locate(ctx context.Context, c *client.Client, path string) (cl
 
 // writeLocated writes what is known of a path, or reports why nothing is, after what was
 // written before.
-func (a *app) writeLocated(ctx context.Context, out rowWriter, path string, l client.Located, err error) error {
+func (a *app) writeLocated(out rowWriter, path string, l *client.Located, err error) error {
 	if err == nil {
-		r := row{path: path, Entry: l.Entry, located: &l}
+		r := row{path: path, Entry: l.Entry, located: l}
 		r.Name = "" // the last component is that of the path
 		return out.write(&r)
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
 	}
 	if err := out.flush(); err != nil {
 		return err

@@ -30,10 +30,14 @@ Files that are named come before directories. With -1, with paths on standard in
 and with -o json, csv or arrow, the order of the paths is kept instead, and rows are
 printed as they come. -R goes level by level, each level in one call.
 
-In -l the second column is the number of replicas, and the total is in bytes.`,
+In -l the second column is the number of replicas, and the total is in bytes.
+
+With --located a line for each block stands below its file: as in muster locate, where it
+is as far as that is known, the nearest replica first.`,
 		Example: `  muster ls -l /warehouse/sales
   muster find /warehouse -type d -print0 | muster ls -0 -
-  muster ls -R -o arrow /warehouse > rows.arrows`,
+  muster ls -R -o arrow /warehouse > rows.arrows
+  muster find /warehouse -type d -print0 | muster ls --located -o json -0 -`,
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args) },
 	}
 	l.flags(cmd.Flags())
@@ -102,6 +106,8 @@ func (l *lister) flags(flags *pflag.FlagSet) {
 	flags.BoolP("almost-all", "A", false, "for habit, like -a")
 	flags.StringVar(&l.hidden, "hidden", "none", "leave out names as `none|hive|spark` does")
 	flags.IntVar(&l.limit, "limit", 0, "entries of a page, which is one state of the tree (0: the server's default)")
+	flags.BoolVar(&l.output.located, "located", false, "show where blocks are, as far as that is known, the nearest first")
+	flags.StringVar(&l.reader, "reader", "", "with --located: order replicas for this `READER`: a host, an address or a rack; empty: this machine")
 	flags.BoolVar(&l.snapshot, "snapshot", false, "list all paths in one state of the tree")
 	inputFlag(flags, &l.zero)
 	l.output.addRows(flags)
@@ -124,6 +130,9 @@ func (l *lister) run(ctx context.Context, args []string) error {
 		Columns: columns | l.columns(),
 		Hidden:  l.hiddenNames,
 		Own:     l.own,
+	}
+	if l.output.located {
+		o.Locations, o.Sorted = muster.LocationsHint, true
 	}
 	if l.snapshot {
 		o.Consistency = muster.ConsistencySnapshot
@@ -153,6 +162,10 @@ func (l *lister) check() (err error) {
 	switch {
 	case l.limit < 0:
 		return usagef("--limit %d: use 1 or more, or 0 for the server's default", l.limit)
+	case l.reader != "" && !l.output.located:
+		return usagef("--reader is for --located")
+	case l.output.located && l.layout == layoutColumns:
+		return usagef("-C and --located contradict each other: blocks take lines")
 	case l.own && l.recursive:
 		return usagef("-d and -R contradict each other")
 	case l.snapshot && l.recursive:
@@ -173,10 +186,21 @@ func (l *lister) columns() rows.Columns {
 	case byTime:
 		c |= rows.ColMTime
 	}
+	if l.output.located && l.output.format == formatText {
+		c |= rows.ColKind
+	}
 	if l.output.format == formatText && l.layout == layoutLong {
 		c |= rows.ColKind | rows.ColLength | rows.ColMTime | rows.ColMode | rows.ColOwner | rows.ColGroup | rows.ColReplication | rows.ColLinkTarget
 	}
 	return c
+}
+
+// rowOf is a row of the listing, with its blocks if they are asked for.
+func (l *lister) rowOf(b *client.Batch, i int) row {
+	if l.output.located {
+		return locatedRowOf(b, i)
+	}
+	return rowOf(b, i)
 }
 
 // lsPrinter prints a listing: row for each row, and done for each path after its last
@@ -193,7 +217,7 @@ func (l *lister) list(ctx context.Context, c *client.Client, paths iter.Seq[stri
 	for level := 0; ; level++ {
 		var below []string
 		err := eachRow(c.List(ctx, paths, o), func(b *client.Batch, i int) error {
-			r := rowOf(b, i)
+			r := l.rowOf(b, i)
 			if l.recursive && r.Kind == muster.Directory && r.Name != "" {
 				below = append(below, r.path)
 			}

@@ -39,6 +39,7 @@ func (p *lsText) long(entries []row) {
 			p.out.WriteString(target)
 		}
 		p.out.WriteByte('\n')
+		p.blocks(r)
 	}
 }
 

@@ -57,7 +57,7 @@ func newLsText(l *lister, paths *pathArgs) *lsText {
 	}
 	if p.layout == layoutDefault {
 		p.layout = layoutLines
-		if p.quote {
+		if p.quote && !l.output.located {
 			p.layout = layoutColumns
 		}
 	}
@@ -190,6 +190,14 @@ func (p *lsText) print(entries []row) {
 func (p *lsText) line(r *row) {
 	p.out.WriteString(p.name(r))
 	p.out.WriteByte('\n')
+	p.blocks(r)
+}
+
+// blocks prints where a file's blocks are, if that is asked for.
+func (p *lsText) blocks(r *row) {
+	if r.located != nil {
+		writeBlocks(p.out, r.located)
+	}
 }
 
 // name is what stands for an entry: the name, or the path that was given.

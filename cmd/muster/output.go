@@ -28,6 +28,12 @@ func rowOf(b *client.Batch, i int) row {
 	return row{path: b.Path(i), Entry: b.Entry(i)}
 }
 
+// locatedRowOf is rowOf for a listing with locations.
+func locatedRowOf(b *client.Batch, i int) row {
+	l := b.Located(i)
+	return row{path: l.Path, Entry: l.Entry, located: &l}
+}
+
 // The output formats. Text is each verb's own.
 type format string
 
@@ -104,6 +110,9 @@ func (o *outputFlags) open(out io.Writer) (rows.Columns, rowWriter, error) {
 	columns, err := rows.ParseColumns(names)
 	if err != nil {
 		return 0, nil, usagef("--columns: %s", reason(err))
+	}
+	if o.located {
+		columns |= rows.ColBlocks
 	}
 	if o.format == formatArrow {
 		if isTerminal(out) {

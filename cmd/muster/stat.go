@@ -41,7 +41,7 @@ A width may stand behind the percent sign, with - for left and 0 for zeros: %-20
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&s.layout, "format", "c", "", "print this `FORMAT` and a newline for each path")
-	flags.BoolVarP(&s.follow, "dereference", "L", false, "follow links; this takes one call a path")
+	flags.BoolVarP(&s.follow, "dereference", "L", false, "follow links")
 	flags.BoolVar(&s.output.located, "located", false, "show where blocks are, as far as that is known, the nearest first; implies -L")
 	inputFlag(flags, &s.zero)
 	s.output.addRows(flags)
@@ -85,17 +85,9 @@ func (s *statPrinter) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case s.output.located:
-		for path := range paths.all(ctx) {
-			located, err := c.StatLocated(ctx, path)
-			if err := s.writeLocated(ctx, writer, path, located, err); err != nil {
-				return err
-			}
-		}
-	case s.follow:
-		err = s.each(ctx, c, paths.all(ctx), writer)
-	default:
+	if s.output.located {
+		err = s.locateMany(ctx, c, paths, client.LocateOptions{Hint: true}, writer)
+	} else {
 		err = s.list(ctx, c, paths.all(ctx), columns, writer)
 	}
 	if err != nil {
@@ -107,36 +99,14 @@ func (s *statPrinter) run(ctx context.Context, args []string) error {
 	return writer.close()
 }
 
-// list prints the own entries of the paths, in one call.
+// list prints the own entries of the paths, or of what they lead to, in one call.
 func (s *statPrinter) list(ctx context.Context, c *client.Client, paths iter.Seq[string], columns rows.Columns, out rowWriter) error {
-	return eachRow(c.List(ctx, paths, client.ListOptions{Own: true, Columns: columns}), func(b *client.Batch, i int) error {
+	return eachRow(c.List(ctx, paths, client.ListOptions{Own: true, Follow: s.follow, Columns: columns}), func(b *client.Batch, i int) error {
 		r := rowOf(b, i)
 		return out.write(&r)
 	}, func(o client.Outcome) error {
 		return s.failed(out, o.Path, o.Err())
 	}, out.flush)
-}
-
-// each prints what the paths lead to, one call each.
-func (s *statPrinter) each(ctx context.Context, c *client.Client, paths iter.Seq[string], out rowWriter) error {
-	for path := range paths {
-		info, err := c.Stat(ctx, path)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := s.failed(out, path, err); err != nil {
-			return err
-		}
-		if err != nil {
-			continue
-		}
-		r := row{path: path, Entry: info.Entry}
-		r.Name = "" // the last component is that of the path
-		if err := out.write(&r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // failed reports a path's error, if it is one, after what was printed so far.
