@@ -23,8 +23,8 @@ func TestEveryArmSeesTheSameRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		for place, from := range map[string]source{
-			"wire": wire{c, rows.DefaultColumns}, "in process": direct{lister, admin(), rows.DefaultColumns},
-			"wire, no mtime": wire{c, rows.DefaultColumns &^ rows.ColMTime},
+			"wire": wire{client: c, columns: rows.DefaultColumns}, "in process": direct{lister: lister, caller: admin(), columns: rows.DefaultColumns},
+			"wire, no mtime": wire{client: c, columns: rows.DefaultColumns &^ rows.ColMTime},
 		} {
 			var first digest
 			for i, arm := range Arms() {
@@ -51,7 +51,7 @@ func TestArmsMakeTheCallsThatTheyAreNamedFor(t *testing.T) {
 	}
 	for _, arm := range Arms() {
 		for i, table := range []Table{many, one} {
-			calls, err := arm.list(t.Context(), wire{c, rows.DefaultColumns}, slices.Collect(table.Paths()), func(part) {})
+			calls, err := arm.list(t.Context(), wire{client: c, columns: rows.DefaultColumns}, slices.Collect(table.Paths()), func(part) {})
 			// A last page that is full does not know that it is the last.
 			if least := want[arm.String()][i]; err != nil || calls < least || calls > least+3 {
 				t.Errorf("%v of %v: %d calls, %v; want %d", arm, table, calls, err, least)
@@ -66,7 +66,7 @@ func TestDigestsDifferIfOneRowDoes(t *testing.T) {
 	fill(t, c, Table{Root: "/b", Partitions: 3, Files: 2})
 	a := slices.Collect(Table{Root: "/a", Partitions: 3}.Paths())
 	b := slices.Collect(Table{Root: "/b", Partitions: 3}.Paths())
-	from := wire{c, rows.DefaultColumns}
+	from := wire{client: c, columns: rows.DefaultColumns}
 	all, back := seen(t, from, a, Arms()[5]), slices.Clone(a)
 	slices.Reverse(back)
 	for name, test := range map[string]struct {

@@ -13,10 +13,8 @@ type cell struct {
 	shape    Shape
 	place    Place
 	paths    []string
-	expected prefixes // what every arm must see
+	listings []listed // each arm makes each of them
 
-	timed   source       // where the timed rounds list
-	checked source       // where the rows are compared; the same server
 	carried func() int64 // bytes that the checked source has moved; nil: it has no wire
 
 	server func(context.Context) (usage, error) // what the server has used; nil: it is this process
@@ -24,6 +22,32 @@ type cell struct {
 
 	roundTime time.Duration
 	cold      bool
+}
+
+// listed is a listing with or without locations.
+type listed struct {
+	located  bool
+	timed    source   // where the timed rounds list
+	checked  source   // where the rows are compared; the same server
+	expected prefixes // what every arm must see
+}
+
+// entry is an arm with one of the listings.
+type entry struct {
+	Arm
+	*listed
+	plan plan
+}
+
+// entries are the arms, each with all listings.
+func (c *cell) entries(arms []Arm) []entry {
+	var all []entry
+	for _, a := range arms {
+		for i := range c.listings {
+			all = append(all, entry{Arm: a, listed: &c.listings[i]})
+		}
+	}
+	return all
 }
 
 // plan is how much an arm lists in a round.
@@ -38,7 +62,7 @@ const leastRound = 100 * time.Millisecond
 
 // plan finds out how much an arm lists in a round by listing more and more; that also
 // makes its connections.
-func (c *cell) plan(ctx context.Context, a Arm) (plan, error) {
+func (c *cell) plan(ctx context.Context, a entry) (plan, error) {
 	n := min(len(c.paths), 8*a.Goroutines*a.unit)
 	for {
 		took, err := c.try(ctx, a, n)
@@ -65,24 +89,24 @@ func (c *cell) plan(ctx context.Context, a Arm) (plan, error) {
 }
 
 // try times the listing of the first n directories.
-func (c *cell) try(ctx context.Context, a Arm, n int) (time.Duration, error) {
+func (c *cell) try(ctx context.Context, a entry, n int) (time.Duration, error) {
 	begin := time.Now()
-	_, err := a.list(ctx, c.timed, c.paths[:n], func(part) {})
+	_, err := a.list(ctx, a.timed, c.paths[:n], func(part) {})
 	return max(time.Since(begin), time.Microsecond), err
 }
 
 // check compares what the arm sees with what it must see, outside of all timing.
-func (c *cell) check(ctx context.Context, a Arm, p plan) (equal bool, bytesPerRow float64, err error) {
-	var seen census
+func (c *cell) check(ctx context.Context, a entry) (equal bool, bytesPerRow float64, err error) {
+	seen := census{hasher: hasher{located: a.located}}
 	before := c.bytes(&seen)
-	if _, err := a.list(ctx, c.checked, c.paths[:p.directories], seen.take); err != nil {
+	if _, err := a.list(ctx, a.checked, c.paths[:a.plan.directories], seen.take); err != nil {
 		return false, 0, err
 	}
 	if seen.err != nil {
 		return false, 0, seen.err
 	}
 	bytes := c.bytes(&seen) - before
-	return seen.digest == c.expected[p.directories], float64(bytes) / float64(max(1, seen.digest.rows)), nil
+	return seen.digest == a.expected[a.plan.directories], float64(bytes) / float64(max(1, seen.digest.rows)), nil
 }
 
 func (c *cell) bytes(seen *census) int64 {
@@ -93,7 +117,7 @@ func (c *cell) bytes(seen *census) int64 {
 }
 
 // round times one round.
-func (c *cell) round(ctx context.Context, a Arm, p plan) (round, error) {
+func (c *cell) round(ctx context.Context, a entry) (round, error) {
 	runtime.GC() // what earlier rounds left is not this one's to clean up
 	before, err := c.served(ctx)
 	if err != nil {
@@ -104,8 +128,8 @@ func (c *cell) round(ctx context.Context, a Arm, p plan) (round, error) {
 	r := round{empty: math.NaN()}
 	take := func(p part) { t.take(p); p.release() }
 	t.begin = time.Now()
-	for range p.times {
-		calls, err := a.list(ctx, c.timed, c.paths[:p.directories], take)
+	for range a.plan.times {
+		calls, err := a.list(ctx, a.timed, c.paths[:a.plan.directories], take)
 		if err != nil {
 			return round{}, err
 		}
@@ -122,7 +146,7 @@ func (c *cell) round(ctx context.Context, a Arm, p plan) (round, error) {
 		r.server, r.client = r.client, unknown()
 	}
 	r.rows, r.first = int(t.rows.Load()), time.Duration(t.first.Load()).Seconds()
-	if want := c.expected[p.directories].rows * p.times; r.rows != want {
+	if want := a.expected[a.plan.directories].rows * a.plan.times; r.rows != want {
 		return round{}, fmt.Errorf("%v, %v: %v listed %d rows, and %d before", c.shape, c.place, a, r.rows, want)
 	}
 	r.server, r.client = r.server.per(r.rows), r.client.per(r.rows)
@@ -153,25 +177,27 @@ func (c *cell) emptyCalls(ctx context.Context, r *round) error {
 
 // run compares the arms: each is checked, then they take turns.
 func (c *cell) run(ctx context.Context, arms []Arm, rounds int, step func(done int)) ([]Result, error) {
-	plans, results, timed := make([]plan, len(arms)), make([]Result, len(arms)), make([][]round, len(arms))
-	for i, a := range arms {
+	all := c.entries(arms)
+	results, timed := make([]Result, len(all)), make([][]round, len(all))
+	for i := range all {
+		a := &all[i]
 		var err error
-		if plans[i], err = c.plan(ctx, a); err != nil {
+		if a.plan, err = c.plan(ctx, *a); err != nil {
 			return nil, err
 		}
-		r := Result{Shape: c.shape.String(), Place: c.place.String(), Arm: a.Name, Goroutines: a.Goroutines, Cold: c.cold, Directories: plans[i].directories}
+		r := Result{Shape: c.shape.String(), Place: c.place.String(), Arm: a.Name, Goroutines: a.Goroutines, Located: a.located, Cold: c.cold, Directories: a.plan.directories}
 		bytes := 0.0
-		if r.RowsEqual, bytes, err = c.check(ctx, a, plans[i]); err != nil {
+		if r.RowsEqual, bytes, err = c.check(ctx, *a); err != nil {
 			return nil, err
 		}
 		r.Bytes = Figure(bytes)
 		results[i] = r
 	}
 	for n := range rounds {
-		for k := range arms {
-			i := (n + k) % len(arms) // each is first in turn
-			r, err := c.round(ctx, arms[i], plans[i])
-			if err == nil && c.empty != nil && arms[i].sequentialIterator() {
+		for k := range all {
+			i := (n + k) % len(all) // each is first in turn
+			r, err := c.round(ctx, all[i])
+			if err == nil && c.empty != nil && all[i].sequentialIterator() && !all[i].located {
 				err = c.emptyCalls(ctx, &r)
 			}
 			if err != nil {

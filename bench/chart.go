@@ -39,7 +39,7 @@ func Draw(w io.Writer, results []Result) error {
 	}
 	c := chart{results: results, low: math.Inf(1)}
 	for _, r := range results {
-		c.places, c.shapes, c.arms = with(c.places, r.Place), with(c.shapes, r.Shape), with(c.arms, r.ArmName())
+		c.places, c.shapes, c.arms = with(c.places, r.Place), with(c.shapes, r.Shape), with(c.arms, r.Label())
 		c.low = min(c.low, float64(r.MinStatusesPerSecond))
 		c.high = max(c.high, float64(r.MaxStatusesPerSecond))
 	}
@@ -110,7 +110,7 @@ func (c *chart) points(place string, arm int) points {
 	var p points
 	aside := 0.12 * (float64(arm) - float64(len(c.arms)-1)/2)
 	for _, r := range c.results {
-		if r.Place != place || r.ArmName() != c.arms[arm] {
+		if r.Place != place || r.Label() != c.arms[arm] {
 			continue
 		}
 		y := float64(r.StatusesPerSecond)

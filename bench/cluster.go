@@ -119,11 +119,36 @@ func newCluster(ctx context.Context, s clusterService, o ClusterOptions) (*Clust
 
 // Close ends all datanodes, as Kill does.
 func (c *Cluster) Close() error {
+	return errors.Join(c.Leave(), c.service.close())
+}
+
+// Leave ends all datanodes, as Kill does, until Rejoin.
+func (c *Cluster) Leave() error {
 	var errs []error
 	for i := range c.nodes {
 		errs = append(errs, c.Kill(i))
 	}
-	return errors.Join(append(errs, c.service.close())...)
+	return errors.Join(errs...)
+}
+
+// Rejoin brings all datanodes back, with all that they had, at the location service at an address,
+// over the wire. Like Close it is for when nobody else uses the cluster.
+func (c *Cluster) Rejoin(ctx context.Context, address string, clusterKey []byte) error {
+	s, err := newWireService(address, clusterKey)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(c.Leave(), c.service.close())
+	c.service = s
+	c.mu.Lock()
+	clear(c.byNumber)
+	c.mu.Unlock()
+	for _, n := range c.nodes {
+		if err == nil {
+			err = c.join(ctx, n)
+		}
+	}
+	return err
 }
 
 // Len is the number of datanodes, dead ones included.

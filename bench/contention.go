@@ -230,7 +230,7 @@ func (e *Contention) cpu(ctx context.Context) (float64, error) {
 // stream lists the table.
 func (e *Contention) stream(ctx context.Context, done *atomic.Int64) error {
 	for {
-		_, err := stream(ctx, wire{e.Client, rows.DefaultColumns}, e.paths, func(p part) {
+		_, err := stream(ctx, wire{client: e.Client, columns: rows.DefaultColumns}, e.paths, func(p part) {
 			done.Add(int64(p.rows()))
 			p.release()
 		})

@@ -21,6 +21,9 @@ func (e *Experiment) Estimate() time.Duration {
 		for _, s := range e.Shapes {
 			for _, a := range e.arms(s) {
 				total += e.estimate(p, s, a)
+				if e.Located {
+					total += e.estimate(p, s, a)
+				}
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/listing/rows"
 	"github.com/muster-fs/muster/namespace"
 )
 
@@ -28,6 +29,11 @@ type Experiment struct {
 	// RoundTime bounds about how long an arm lists in a round: one that would take
 	// longer lists only the first of the directories. Results say how many.
 	RoundTime time.Duration
+
+	// Located has each arm list with locations too: a status then says where its blocks are, the
+	// nearest replica first. They are in containers on a simulated cluster of datanodes in this
+	// process. It is for a server of our own.
+	Located bool
 
 	// Dir is an empty folder for the store of a server of the experiment's own. Serve
 	// starts that in a process of its own, when the tree is filled; in-process listings
@@ -53,7 +59,14 @@ type Experiment struct {
 	Report   func([]Result) error
 	Progress Progress
 
-	expected map[Shape]prefixes // of the shapes listed so far
+	placed   *placed                  // the tables' containers; nil: without locations
+	expected map[expectation]prefixes // of what was listed so far
+}
+
+// expectation is what the arms list alike in all places.
+type expectation struct {
+	Shape
+	located bool
 }
 
 // Process is a process that an experiment uses and that it ends, once.
@@ -84,6 +97,9 @@ func (e *Experiment) Validate() error {
 	if e.Cold && e.Server != "" {
 		return errors.New("cold, on a server that runs already: it keeps in memory what it was told to when it started (namespace.image_size)")
 	}
+	if e.Located && e.Server != "" {
+		return errors.New("with locations, on a server that runs already: its datanodes would have to take the tables' containers; leave out the server")
+	}
 	for _, p := range e.Places {
 		if own := e.Server == ""; own != (p.Name != running) {
 			if own {
@@ -107,24 +123,46 @@ func (e *Experiment) arms(s Shape) []Arm {
 
 // Run fills the tables and lists them in all places. It ends when ctx does, and leaves
 // nothing behind but what is in Dir.
-func (e *Experiment) Run(ctx context.Context) error {
+func (e *Experiment) Run(ctx context.Context) (err error) {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	e.expected = map[Shape]prefixes{}
+	e.expected = map[expectation]prefixes{}
 	defer pprof.StopCPUProfile()
 	if e.Server != "" {
 		return e.runOnServer(ctx)
 	}
+	if e.Located {
+		if e.placed, err = place(ctx, e.Dir); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, e.placed.close()) }()
+	}
 	if err := e.runInProcess(ctx); err != nil || !e.has(loopback) {
 		return err
+	}
+	return e.runLoopback(ctx)
+}
+
+// runLoopback lists on a server of our own, whose store is filled.
+func (e *Experiment) runLoopback(ctx context.Context) (err error) {
+	if e.placed != nil {
+		if err := e.placed.leave(); err != nil {
+			return err
+		}
 	}
 	s, err := e.Serve(ctx, e.Dir)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
 	e.Client = client.Options{User: tableOwner, Groups: []string{tableGroup}}
-	return errors.Join(e.listOver(ctx, loopback, s.Addr, tableRoot), s.Stop())
+	if e.placed != nil {
+		if err := e.placed.join(ctx, s.Addr, e.Client); err != nil {
+			return err
+		}
+	}
+	return e.listOver(ctx, loopback, s.Addr, tableRoot)
 }
 
 // has says whether one of the places is of this name.
@@ -155,13 +193,19 @@ func (e *Experiment) runInProcess(ctx context.Context) (err error) {
 	if err := e.startProfile(); err != nil || !e.has(inProcess) {
 		return err
 	}
-	lister, err := listing.New(tree, listing.Config{Key: make([]byte, 32)})
+	config := listing.Config{Key: make([]byte, 32)}
+	if e.placed != nil {
+		config.Places, config.Topology = e.placed.cache, &e.placed.topology
+	}
+	lister, err := listing.New(tree, config)
 	if err != nil {
 		return err
 	}
+	at := func(columns rows.Columns, located bool) source {
+		return direct{lister, muster.Identity{User: tableOwner, Groups: []string{tableGroup}}, columns, located}
+	}
 	for _, s := range e.Shapes {
-		d := direct{lister, muster.Identity{User: tableOwner, Groups: []string{tableGroup}}, s.columns()}
-		if err := e.compare(ctx, tableRoot, cell{shape: s, place: Place{Name: inProcess}, timed: d, checked: d}); err != nil {
+		if err := e.compare(ctx, tableRoot, cell{shape: s, place: Place{Name: inProcess}}, at, at); err != nil {
 			return err
 		}
 	}
@@ -172,7 +216,11 @@ func (e *Experiment) runInProcess(ctx context.Context) (err error) {
 func (e *Experiment) tables(root string) []Table {
 	var all []Table
 	for _, s := range e.Shapes {
-		if t := s.table(root); !slices.Contains(all, t) {
+		t := s.table(root)
+		if e.placed != nil {
+			t.Containers = e.placed.containers
+		}
+		if !slices.ContainsFunc(all, func(o Table) bool { return o.Root == t.Root }) {
 			all = append(all, t)
 		}
 	}
@@ -265,16 +313,23 @@ func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (er
 	defer func() { err = errors.Join(err, timed.Close()) }()
 	for _, s := range e.Shapes {
 		err := e.compare(ctx, root, cell{
-			shape: s, place: p,
-			timed: wire{timed, s.columns()}, checked: wire{counted.client, s.columns()}, carried: counted.proxy.Carried,
+			shape: s, place: p, carried: counted.proxy.Carried,
 			server: func(ctx context.Context) (usage, error) { return serverUsage(ctx, timed) },
 			empty:  func(ctx context.Context) error { _, err := timed.Capabilities(ctx); return err },
-		})
+		}, through(timed), through(counted.client))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sources returns a source of columns, with locations or without.
+type sources func(columns rows.Columns, located bool) source
+
+// through are those of a client.
+func through(c *client.Client) sources {
+	return func(columns rows.Columns, located bool) source { return wire{c, columns, located} }
 }
 
 // counted is a client whose bytes are counted.
@@ -311,15 +366,25 @@ func (e *Experiment) count(ctx context.Context, p Place, addr string) (*counted,
 	return c, nil
 }
 
-// compare runs a cell and reports it.
-func (e *Experiment) compare(ctx context.Context, root string, c cell) error {
+// compare runs a cell and reports it: timed rounds list at one source, and rows are compared at
+// the other.
+func (e *Experiment) compare(ctx context.Context, root string, c cell, timed, checked sources) error {
 	arms := e.arms(c.shape)
 	if len(arms) == 0 {
 		return nil
 	}
 	c.paths, c.roundTime, c.cold = c.shape.paths(root), e.RoundTime, e.Cold
-	if err := e.expect(ctx, &c); err != nil {
-		return err
+	columns := c.shape.columns()
+	for _, located := range [...]bool{false, true} {
+		if located && !e.Located {
+			break
+		}
+		l := listed{located: located, timed: timed(columns, located), checked: checked(columns, located)}
+		var err error
+		if l.expected, err = e.expect(ctx, &c, located, checked); err != nil {
+			return err
+		}
+		c.listings = append(c.listings, l)
 	}
 	set, stop := e.Progress.begin(fmt.Sprintf("%v, %v", c.shape, c.place), e.Rounds)
 	results, err := c.run(ctx, arms, e.Rounds, set)
@@ -329,27 +394,31 @@ func (e *Experiment) compare(ctx context.Context, root string, c cell) error {
 	return e.Report(results)
 }
 
-// expect notes what the arms must see, which is the same in all places.
-func (e *Experiment) expect(ctx context.Context, c *cell) error {
-	if known, ok := e.expected[c.shape]; ok {
-		c.expected = known
-		return nil
+// expect returns what the arms must see, which is the same in all places. Where blocks are the
+// cluster knows: no location that was listed is taken for right.
+func (e *Experiment) expect(ctx context.Context, c *cell, located bool, at sources) (prefixes, error) {
+	if known, ok := e.expected[expectation{c.shape, located}]; ok {
+		return known, nil
 	}
-	var h hasher
+	columns, h := c.shape.columns(), hasher{located: located}
+	if located {
+		columns |= rows.ColBlocks
+		h.hosts = e.placed.hosts
+	}
 	var failed error
-	each, at := make([]digest, len(c.paths)), 0
-	_, err := stream(ctx, c.checked, c.paths, func(p part) {
-		if err := h.addTo(each, c.paths, &at, p); err != nil && failed == nil {
+	each, next := make([]digest, len(c.paths)), 0
+	_, err := stream(ctx, at(columns, false), c.paths, func(p part) {
+		if err := h.addTo(each, c.paths, &next, p); err != nil && failed == nil {
 			failed = err
 		}
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return err
+		return nil, err
 	}
-	c.expected = sums(each)
-	if n := c.expected[len(each)].rows; n != c.shape.Statuses() {
-		return fmt.Errorf("%v: %d rows were listed of a table of %d", c.shape, n, c.shape.Statuses())
+	expected := sums(each)
+	if n := expected[len(each)].rows; n != c.shape.Statuses() {
+		return nil, fmt.Errorf("%v: %d rows were listed of a table of %d", c.shape, n, c.shape.Statuses())
 	}
-	e.expected[c.shape] = c.expected
-	return nil
+	e.expected[expectation{c.shape, located}] = expected
+	return expected, nil
 }

@@ -35,7 +35,7 @@ func BenchmarkList(b *testing.B) {
 	c := startServer(b)
 	benchmarkArms(b, Place{Name: loopback}, func(t Table) error {
 		return Fill(b.Context(), c, t, nil)
-	}, func(s Shape) source { return wire{c, s.columns()} })
+	}, func(s Shape) source { return wire{client: c, columns: s.columns()} })
 }
 
 // BenchmarkListInProcess measures the listing alone, with no wire and no client: the
@@ -44,7 +44,7 @@ func BenchmarkListInProcess(b *testing.B) {
 	tree, lister := openTree(b)
 	benchmarkArms(b, Place{Name: inProcess}, func(t Table) error {
 		return FillTree(b.Context(), tree, admin(), t, nil)
-	}, func(s Shape) source { return direct{lister, admin(), s.columns()} })
+	}, func(s Shape) source { return direct{lister: lister, caller: admin(), columns: s.columns()} })
 }
 
 func benchmarkArms(b *testing.B, place Place, fill func(Table) error, at func(Shape) source) {

@@ -56,7 +56,7 @@ func MeasureLockWait(ctx context.Context, dir string, t Table, writers, batch in
 	for i := range writers {
 		g.Go(func() error { return createIn(ctx, tree, admin, fmt.Sprintf("/writers/%d", i), batch) })
 	}
-	paths, source := slices.Collect(t.Paths()), direct{lister, admin, rows.DefaultColumns}
+	paths, source := slices.Collect(t.Paths()), direct{lister: lister, caller: admin, columns: rows.DefaultColumns}
 	g.Go(func() error {
 		for ctx.Err() == nil {
 			if _, err := stream(ctx, source, paths, func(part) {}); err != nil && ctx.Err() == nil {

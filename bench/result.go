@@ -47,6 +47,14 @@ type Result struct {
 // ArmName is the arm's name with the number of its goroutines, as Arm.String writes it.
 func (r *Result) ArmName() string { return Arm{Name: r.Arm, Goroutines: r.Goroutines}.String() }
 
+// Label is ArmName, and says whether locations were listed too.
+func (r *Result) Label() string {
+	if r.Located {
+		return r.ArmName() + " located"
+	}
+	return r.ArmName()
+}
+
 // round is one timed listing by an arm, or several in a row of a small table.
 type round struct {
 	rows, calls    int
@@ -82,15 +90,30 @@ func (r *Result) summarize(rounds []round) {
 }
 
 // compare fills in the ratios to the sequential iterator among the results of one shape
-// and place.
+// and place: with locations to that with them.
 func compare(results []Result) {
-	base := Figure(math.NaN())
-	for _, r := range results {
-		if r.Arm == "iterator" && r.Goroutines == 1 {
-			base = r.StatusesPerSecond
+	for _, located := range [...]bool{false, true} {
+		base := Figure(math.NaN())
+		for _, r := range results {
+			if r.Arm == "iterator" && r.Goroutines == 1 && r.Located == located {
+				base = r.StatusesPerSecond
+			}
+		}
+		for i := range results {
+			if r := &results[i]; r.Located == located {
+				r.Ratio = r.StatusesPerSecond / base
+			}
 		}
 	}
-	for i := range results {
-		results[i].Ratio = results[i].StatusesPerSecond / base
+}
+
+// CostOfLocations says how many times as long as without locations a status took with them, which
+// r is of. It is not known if the same without was not measured.
+func (r *Result) CostOfLocations(results []Result) Figure {
+	for _, other := range results {
+		if r.Located && !other.Located && other.Shape == r.Shape && other.Place == r.Place && other.ArmName() == r.ArmName() {
+			return r.MicrosPerStatus / other.MicrosPerStatus
+		}
 	}
+	return Figure(math.NaN())
 }

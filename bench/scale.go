@@ -176,7 +176,7 @@ func (s *Scale) listing(ctx context.Context, c *client.Client, title string, pat
 	}
 	own := ownUsage()
 	listed, t, done := error(nil), tally{begin: time.Now()}, 0
-	_, err = stream(ctx, wire{c, rows.DefaultColumns}, paths, func(p part) {
+	_, err = stream(ctx, wire{client: c, columns: rows.DefaultColumns}, paths, func(p part) {
 		t.take(p)
 		for _, o := range p.batch.Outcomes {
 			if err := o.Err(); err != nil && listed == nil {

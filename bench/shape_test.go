@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -38,10 +39,10 @@ func TestShapesAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestTheTableOfAShapeHasItsForm(t *testing.T) {
 	files, with, without := Shape{Partitions: 2, Entries: 3}, Shape{Partitions: 1, Entries: 4, Directories: true}, Shape{Partitions: 1, Entries: 4, Directories: true, NoMTime: true}
-	if got := files.table("/b"); got != (Table{Root: "/b/2x3", Partitions: 2, Files: 3}) {
+	if got := files.table("/b"); !reflect.DeepEqual(got, Table{Root: "/b/2x3", Partitions: 2, Files: 3}) {
 		t.Errorf("%+v", got)
 	}
-	if got := without.table("/b"); got != with.table("/b") || got != (Table{Root: "/b/1x4d", Partitions: 1, Directories: 4}) {
+	if got := without.table("/b"); !reflect.DeepEqual(got, with.table("/b")) || !reflect.DeepEqual(got, Table{Root: "/b/1x4d", Partitions: 1, Directories: 4}) {
 		t.Errorf("%+v", got)
 	}
 	mixed := Shape{Partitions: 50, Entries: 3, Shuffled: true}

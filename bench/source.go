@@ -24,10 +24,19 @@ type source interface {
 type wire struct {
 	client  *client.Client
 	columns rows.Columns
+	located bool
+}
+
+func (w wire) options(limit int) client.ListOptions {
+	o := client.ListOptions{Limit: limit, Columns: w.columns}
+	if w.located {
+		o.Locations, o.Sorted = muster.LocationsHint, true
+	}
+	return o
 }
 
 func (w wire) page(ctx context.Context, paths []string, cursor []byte, limit int, each func(part)) ([]byte, error) {
-	b, err := w.client.Page(ctx, paths, cursor, client.ListOptions{Limit: limit, Columns: w.columns})
+	b, err := w.client.Page(ctx, paths, cursor, w.options(limit))
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +46,7 @@ func (w wire) page(ctx context.Context, paths []string, cursor []byte, limit int
 }
 
 func (w wire) stream(ctx context.Context, paths []string, each func(part)) error {
-	for b, err := range w.client.List(ctx, slices.Values(paths), client.ListOptions{Columns: w.columns}) {
+	for b, err := range w.client.List(ctx, slices.Values(paths), w.options(0)) {
 		if err != nil {
 			return err
 		}
@@ -52,15 +61,27 @@ type direct struct {
 	lister  *listing.Lister
 	caller  muster.Identity
 	columns rows.Columns
+	located bool
+}
+
+// options are those of a listing. A client on this machine would be the reader.
+func (d direct) options(limit int) listing.Options {
+	o := listing.Options{Limit: limit, Columns: d.columns}
+	if d.located {
+		o.Columns |= rows.LocatedColumns
+		o.Locations, o.Sorted, o.From = muster.LocationsHint, true, "127.0.0.1"
+	}
+	return o
 }
 
 // chunkPaths is how many paths a stream is given at once.
 const chunkPaths = 500
 
 func (d direct) page(ctx context.Context, paths []string, cursor []byte, limit int, each func(part)) (next []byte, err error) {
-	err = d.lister.Page(ctx, &d.caller, paths, listing.Options{Limit: limit, Columns: d.columns}, cursor, func(m *listing.Message) error {
+	o := d.options(limit)
+	err = d.lister.Page(ctx, &d.caller, paths, o, cursor, func(m *listing.Message) error {
 		next = slices.Clone(m.Cursor)
-		each(part{message: m, paths: paths, columns: d.columns})
+		each(part{message: m, nodes: m.Nodes, paths: paths, columns: o.Columns})
 		return nil
 	})
 	return next, err
@@ -76,8 +97,11 @@ func (d direct) stream(ctx context.Context, paths []string, each func(part)) err
 		rest = rest[len(chunk):]
 		return chunk, nil
 	}
-	return d.lister.Stream(ctx, &d.caller, listing.Options{Columns: d.columns}, nil, next, func(m *listing.Message) error {
-		each(part{message: m, paths: paths, columns: d.columns})
+	o := d.options(0)
+	var nodes []muster.Node
+	return d.lister.Stream(ctx, &d.caller, o, nil, next, func(m *listing.Message) error {
+		nodes = append(nodes, m.Nodes...)
+		each(part{message: m, nodes: nodes, paths: paths, columns: o.Columns})
 		return nil
 	})
 }
@@ -86,6 +110,7 @@ func (d direct) stream(ctx context.Context, paths []string, each func(part)) err
 type part struct {
 	batch   *client.Batch
 	message *listing.Message // valid until each returns
+	nodes   []muster.Node    // the table of the message's call
 	paths   []string         // of the message's call
 	columns rows.Columns     // of the message's rows
 }
@@ -124,8 +149,34 @@ func (p part) read() (sum int64) {
 	}
 	for i := range p.batch.Len() {
 		sum += p.batch.Length(i) + int64(len(p.batch.Name(i)))
+		for k := range max(0, p.batch.NumBlocks(i)) {
+			for j := range max(0, p.batch.NumReplicas(i, k)) {
+				if r := p.batch.Replica(i, k, j); r.Node != nil {
+					sum += int64(len(r.Host))
+				}
+			}
+		}
 	}
 	return sum
+}
+
+// hosts returns the hosts of the k-th block of row i, in their order; false: it is unknown where
+// the block is.
+func (p part) hosts(b *rows.Batch, i, k int) (hosts []string, known bool) {
+	n := b.NumNodes(i, k)
+	for j := range n {
+		at, present := b.Node(i, k, j)
+		switch {
+		case !present:
+		case p.batch != nil:
+			hosts = append(hosts, p.batch.Replica(i, k, j).Host)
+		case int(at) < len(p.nodes):
+			hosts = append(hosts, p.nodes[at].Host)
+		default:
+			hosts = append(hosts, "a node that was not told of")
+		}
+	}
+	return hosts, n >= 0
 }
 
 // decoded returns the rows, the path of each row, and the first failure of a path: an

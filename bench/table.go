@@ -18,6 +18,10 @@ type Table struct {
 	Directories int    // in each partition, a further level of partitions
 	Owner       string // of all entries; "": who makes them. Another one is a superuser's to give
 	Group       string // "": that of the directory above
+
+	// Containers are those that the files' blocks are dealt out to; none: those that no
+	// location service knows.
+	Containers []uint64
 }
 
 // String returns the form as benchmarks are named, such as 30000x1.
@@ -81,6 +85,10 @@ func (t Table) directory(path string, partition int) muster.Command {
 // file is a data file as Spark writes them: one block, named by task and job.
 func (t Table) file(dir string, partition, file int, random *rand.Rand) muster.Command {
 	id := uint64(partition)*uint64(t.Files) + uint64(file)
+	container := 1 + id/4096
+	if n := uint64(len(t.Containers)); n > 0 {
+		container = t.Containers[id%n]
+	}
 	length := 8<<20 + random.Int64N(100<<20)
 	written := hour(partition + 1).UnixMilli()
 	a, b := random.Uint64(), random.Uint64() // of the job's UUID
@@ -89,7 +97,7 @@ func (t Table) file(dir string, partition, file int, random *rand.Rand) muster.C
 			dir, file, a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1)),
 		Mode:   0o644,
 		Length: length, Replication: muster.Replicated(3), BlockSize: blockSize,
-		Blocks: []muster.Block{{Container: 1 + id/4096, LocalID: id, Length: length}},
+		Blocks: []muster.Block{{Container: container, LocalID: id, Length: length}},
 		Owner:  t.Owner, Group: t.Group,
 		MTime: &written, ATime: &written,
 	}

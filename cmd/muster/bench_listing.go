@@ -27,6 +27,7 @@ type listingFlags struct {
 	time    time.Duration
 	quick   bool
 	cold    bool
+	located bool
 	root    string
 	plot    string
 	profile string
@@ -54,6 +55,10 @@ all is the server's. An arm that would take longer for a round than --round-time
 first of the directories, and a fast one lists them several times: "statuses" says how many
 rows a round had. Ratios hold within one run, on an idle machine.
 
+With --located each arm lists with locations too, and takes turns with itself: a status then
+says where its block is, the nearest of three replicas first, on 12 simulated datanodes in
+this process. The rows are compared with what the datanodes have, by host names.
+
 With --server the tables are made on that server, below --root, and removed afterwards;
 places are then server, server+1ms and the like. They are listed as --user: a superuser's
 listing skips checks of permissions, which those on a server of our own do not.`,
@@ -75,6 +80,7 @@ listing skips checks of permissions, which those on a server of our own do not.`
 	flags.DurationVar(&f.time, "round-time", 5*time.Second, "`TIME` that an arm's round may take")
 	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: fewer shapes and places, rounds of 60ms")
 	flags.BoolVar(&f.cold, "cold", false, "keep no directory in memory: each is read from the store, whose cache is warm")
+	flags.BoolVar(&f.located, "located", false, "list with locations too, and compare")
 	flags.StringVar(&f.root, "root", "/bench", "with --server: `FOLDER` of the tables; it must not exist, and is removed afterwards")
 	flags.StringVar(&f.plot, "plot", "", "draw the results into this `FILE`.svg")
 	flags.StringVar(&f.profile, "profile", "", "write CPU profiles into this `DIR`: client.pprof, and server.pprof of our own server")
@@ -94,7 +100,7 @@ func (a *app) experiment(f *listingFlags, changed func(flag string) bool) (*benc
 	if err := f.check(changed); err != nil {
 		return nil, err
 	}
-	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Cold: f.cold, Shapes: bench.Shapes(), Arms: bench.Arms()}
+	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Cold: f.cold, Located: f.located, Shapes: bench.Shapes(), Arms: bench.Arms()}
 	if changed("server") {
 		c := a.config.Client
 		e.Server, e.Root, e.Client = c.Server, resolve(f.root), client.Options{User: c.User, Groups: c.Groups, Connections: c.Connections}
@@ -268,7 +274,7 @@ func judge(results []bench.Result) error {
 	var errs []error
 	for _, r := range results {
 		if !r.RowsEqual {
-			errs = append(errs, fmt.Errorf("%s, %s: %s saw other rows than there are", r.Shape, r.Place, r.ArmName()))
+			errs = append(errs, fmt.Errorf("%s, %s: %s saw other rows than there are", r.Shape, r.Place, r.Label()))
 		}
 	}
 	return errors.Join(errs...)

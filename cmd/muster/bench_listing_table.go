@@ -27,13 +27,18 @@ func (a *app) printListingTable(results []bench.Result) error {
 		if !r.RowsEqual {
 			rows = "DIFFER"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.ArmName(),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.Label(),
 			whole(r.StatusesPerSecond), whole(r.MinStatusesPerSecond), whole(r.MaxStatusesPerSecond), short(r.MicrosPerStatus), times(r.Ratio),
 			humanize.Comma(int64(r.Statuses)), humanize.Comma(int64(r.Calls)), short(r.Bytes), short(r.CPUServer), short(r.CPUClient),
 			short(r.AllocsServer), short(r.AllocsClient), short(r.AllocBytesServer), short(r.AllocBytesClient), short(r.FirstRow), rows)
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, r := range results {
+		if cost := r.CostOfLocations(results); cost.Known() {
+			fmt.Fprintf(a.stdout, "With locations %s takes %s times as long for a status.\n", r.ArmName(), short(cost))
+		}
 	}
 	for _, r := range results {
 		if r.EmptyCall.Known() {
