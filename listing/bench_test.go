@@ -114,3 +114,29 @@ func BenchmarkStream(b *testing.B) {
 		return l.Stream(context.Background(), root, o, nil, feedOf(paths, 1000), func(*listing.Message) error { return nil })
 	})
 }
+
+// BenchmarkLocated is BenchmarkCollect of a shape without locations, with them, and with them
+// in order.
+func BenchmarkLocated(b *testing.B) {
+	for _, shape := range shapes {
+		w, dirs := shaped(b, shape.dirs, shape.files)
+		in := newLocatedWorld(b)
+		in.world = w
+		for c := range uint64(shape.dirs) {
+			n := muster.NodeNumber(c % 4)
+			in.place(muster.Replicated(3), []muster.NodeNumber{n, n + 4, n + 8}, c)
+		}
+		l := in.lister(listing.Config{})
+		for name, o := range map[string]listing.Options{
+			"none": {}, "hint": {Locations: muster.LocationsHint}, "sorted": {Locations: muster.LocationsHint, Sorted: true, Reader: "/r1"},
+		} {
+			o.Columns = rows.AllColumns
+			b.Run(fmt.Sprintf("shape=%dx%d/locations=%s", shape.dirs, shape.files, name), func(b *testing.B) {
+				measure(b, shape.dirs*shape.files, func() error {
+					_, err := l.Collect(context.Background(), root, dirs, o)
+					return err
+				})
+			})
+		}
+	}
+}

@@ -157,3 +157,41 @@ func TestALongerStreamAllocatesNoMore(t *testing.T) {
 		}
 	}
 }
+
+// Where blocks are costs no allocation: neither a block nor a page nor, once a call, a node.
+func TestLocationsAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	w := newLocatedWorld(t)
+	w.world = openTree(t, namespace.Options{FS: vfs.NewMem(), Superuser: root.User, ImageBytes: 64 << 20})
+	var dirs []string
+	var commands []muster.Command
+	containers := make([]uint64, 100)
+	for d := range 1000 {
+		dirs = append(dirs, fmt.Sprintf("/table/ds=%d/bucket=%04d", d/100, d))
+		containers[d%100] = uint64(d % 100)
+		commands = append(commands, muster.Create{
+			Path: dirs[d] + "/part-00000", Mode: 0o644, Replication: muster.Replicated(3), BlockSize: 1 << 20, Length: 2 << 20,
+			Blocks: []muster.Block{{Container: uint64(d % 100), LocalID: uint64(d), Length: 1 << 20}, {Container: 7, LocalID: uint64(d), Length: 1 << 20}}, Parents: true,
+		})
+	}
+	w.do(commands...)
+	w.place(muster.Replicated(3), []muster.NodeNumber{1, 6, 11}, containers...)
+	w.place(rs32(t), []muster.NodeNumber{1, 6, 11, muster.NoNode, 2}, containers[:20]...)
+	l := w.lister(listing.Config{Limit: 3000})
+	for name, o := range map[string]listing.Options{
+		"hint": {Locations: muster.LocationsHint}, "must": {Locations: muster.LocationsMust},
+		"sorted": {Locations: muster.LocationsHint, Sorted: true, Reader: "/r1"},
+	} {
+		list := func() {
+			if err := l.Page(t.Context(), root, dirs, o, nil, func(*listing.Message) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list()
+		if n := perPage(list); n > 0 {
+			t.Errorf("%s: %v allocations a page", name, n)
+		}
+	}
+}

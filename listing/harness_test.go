@@ -181,6 +181,7 @@ func page(ctx context.Context, l *listing.Lister, caller *muster.Identity, paths
 	err := l.Page(ctx, caller, paths, o, cursor, func(m *listing.Message) error {
 		own := *m
 		own.Frame, own.Outcomes, own.Cursor = slices.Clone(m.Frame), slices.Clone(m.Outcomes), slices.Clone(m.Cursor)
+		own.Nodes = slices.Clone(m.Nodes)
 		kept = &own
 		return nil
 	})
