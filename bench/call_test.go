@@ -93,7 +93,7 @@ func benchmarkReply(b *testing.B, encode func(dst []byte) []byte, decode func([]
 		message = sent.Append(message[:0])
 		var got rpc.ListReply
 		var outcome muster.Outcome
-		err := got.Unmarshal(message, func(text []byte) error { return rpc.UnmarshalOutcome(text, &outcome) })
+		err := got.Unmarshal(message, func(text []byte) error { return rpc.UnmarshalOutcome(text, &outcome) }, nil)
 		if err != nil || outcome.Rows != 1 || !decode(got.Frame) {
 			b.Fatal("another reply came", err)
 		}

@@ -168,7 +168,7 @@ func newLink(addr string, o Options) (*link, error) {
 
 // decode decodes a reply about at most so many paths, and checks and decodes its rows.
 func (l *link) decode(r *reply, paths int, columns rows.Columns) (*rows.Batch, error) {
-	if err := r.decode(paths); err != nil {
+	if err := r.decode(paths, &l.nodes); err != nil {
 		return nil, err
 	}
 	frame, err := l.expander.Frame(r.Frame, r.FrameSize)

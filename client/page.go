@@ -63,7 +63,7 @@ type pageCall struct {
 
 // release gives a call's buffers to the next one.
 func (p *pageCall) release() {
-	p.request, p.reply = rpc.ListRequest{}, reply{copied: p.reply.copied}
+	p.request, p.reply = rpc.ListRequest{}, reply{copied: p.reply.copied, nodes: p.reply.nodes[:0]}
 	pageCalls.Put(p)
 }
 
@@ -76,7 +76,7 @@ func (l *link) pageBatch(r *reply, paths []string, o ListOptions) (*Batch, error
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := l.place(decoded, r, nil, o.Locations)
+	nodes, err := extend(decoded, r, nil, o.Locations)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
+	"github.com/muster-fs/muster/rpc"
 )
 
 // NumReplicas returns the number of places of the k-th block of row i, of a listing with
@@ -82,47 +83,53 @@ type nodeTable []*muster.Node
 // in the longest listing.
 const maxTable = 4 * muster.MaxNodes
 
-// place adds a message's nodes to a table, and checks that this has all that the rows name.
-func (l *link) place(b *rows.Batch, r *reply, table nodeTable, asked muster.Locations) (nodeTable, error) {
+// extend adds a message's nodes to a table, and checks that this has all that the rows name.
+func extend(b *rows.Batch, r *reply, table nodeTable, asked muster.Locations) (nodeTable, error) {
 	switch {
-	case asked == muster.NoLocations && len(r.Nodes) > 0:
-		return nil, corrupt("%d datanodes in a listing without locations", len(r.Nodes))
+	case asked == muster.NoLocations && len(r.nodes) > 0:
+		return nil, corrupt("%d datanodes in a listing without locations", len(r.nodes))
 	case asked == muster.NoLocations:
 		return nil, nil
-	case len(table)+len(r.Nodes) > maxTable:
+	case len(table)+len(r.nodes) > maxTable:
 		return nil, corrupt("a table of more than %d datanodes", maxTable)
 	}
-	if len(r.Nodes) > 0 {
-		table = l.nodes.share(table, r.Nodes)
-	}
+	table = append(table, r.nodes...)
 	if n := b.NodeBound(); n > len(table) {
 		return nil, corrupt("datanode %d of a table of %d", n-1, len(table))
 	}
 	return table, nil
 }
 
-// nodeRecords are the newest records of datanodes, so that all answers that tell the same of
-// a datanode share one.
+// nodeRecords are records of datanodes by their messages, so that all answers that tell the same
+// share one, and read it once.
 type nodeRecords struct {
-	mu     sync.Mutex
-	newest map[muster.NodeNumber]*muster.Node // guarded by mu
+	mu    sync.RWMutex
+	known map[string]*muster.Node // guarded by mu
 }
 
-// share appends nodes to a table.
-func (s *nodeRecords) share(table nodeTable, nodes []muster.Node) nodeTable {
+// maxRecords bounds what is kept: the datanodes of most clusters.
+const maxRecords = 1 << 16
+
+// append appends the node of a message to a table.
+func (s *nodeRecords) append(table nodeTable, message []byte) (nodeTable, error) {
+	s.mu.RLock()
+	n := s.known[string(message)]
+	s.mu.RUnlock()
+	if n != nil {
+		return append(table, n), nil
+	}
+	node, err := rpc.UnmarshalNode(message)
+	if err != nil {
+		return table, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.newest == nil {
-		s.newest = map[muster.NodeNumber]*muster.Node{}
-	}
-	for i := range nodes {
-		n := s.newest[nodes[i].Number]
-		if n == nil || *n != nodes[i] {
-			n = new(muster.Node)
-			*n = nodes[i] // of its own: the others of the message need not be kept
-			s.newest[n.Number] = n
+	if n = s.known[string(message)]; n == nil {
+		if len(s.known) >= maxRecords || s.known == nil {
+			s.known = map[string]*muster.Node{} // those that are in use come again
 		}
-		table = append(table, n)
+		n = &node
+		s.known[string(message)] = n
 	}
-	return table
+	return append(table, n), nil
 }

@@ -15,6 +15,7 @@ import (
 type reply struct {
 	rpc.ListReply
 	outcomes []Outcome   // without their paths
+	nodes    nodeTable   // additions to the call's
 	fields   []byte      // all fields but the frame, encoded
 	copied   []byte      // fields of a reply that had no memory of its own
 	memory   *rpc.Memory // in which the frame and the fields lie; nil: they were copied
@@ -63,9 +64,9 @@ func (r *reply) receive(frame, fields []byte, m *rpc.Memory) {
 // decode reads the fields. The frame and the outcomes are the caller's, all else is
 // valid until the next reply is received. More outcomes than paths can have, which may be
 // as small as two bytes each, are refused before memory is taken for them.
-func (r *reply) decode(paths int) error {
+func (r *reply) decode(paths int, records *nodeRecords) error {
 	frame := r.Frame
-	r.outcomes = nil
+	r.outcomes, r.nodes = nil, r.nodes[:0]
 	if n := rpc.CountOutcomes(r.fields); n > paths {
 		return corrupt("%d outcomes of at most %d paths", n, paths)
 	} else if n > 0 {
@@ -78,6 +79,9 @@ func (r *reply) decode(paths int) error {
 		}
 		r.outcomes = append(r.outcomes, Outcome{})
 		return rpc.UnmarshalOutcome(b, &r.outcomes[n].Outcome)
+	}, func(b []byte) (err error) {
+		r.nodes, err = records.append(r.nodes, b)
+		return err
 	})
 	if r.Frame == nil { // it comes first: it was not among them
 		r.Frame = frame
@@ -89,7 +93,7 @@ func (r *reply) decode(paths int) error {
 
 // onlyNodes says whether the message does nothing but add to the table of nodes.
 func (r *reply) onlyNodes() bool {
-	return len(r.Nodes) > 0 && len(r.Frame) == 0 && len(r.outcomes) == 0 && len(r.Cursor) == 0 && !r.Done
+	return len(r.nodes) > 0 && len(r.Frame) == 0 && len(r.outcomes) == 0 && len(r.Cursor) == 0 && !r.Done
 }
 
 // released are outcomes of batches that were released.

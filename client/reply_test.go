@@ -75,7 +75,7 @@ func (r *reply) take(b []byte) error {
 	if err := (replyEncoding{}).Unmarshal(b, r); err != nil {
 		return err
 	}
-	return r.decode(math.MaxInt)
+	return r.decode(math.MaxInt, new(nodeRecords))
 }
 
 // same compares replies; no bytes and nil are the same.
@@ -113,7 +113,7 @@ func TestReceivingAReplyIsNoMoreThanACopy(t *testing.T) {
 	}); n > 1 { // the frame
 		t.Errorf("%v allocations", n)
 	}
-	if err := r.decode(math.MaxInt); !errors.Is(err, muster.ErrCorrupt) {
+	if err := r.decode(math.MaxInt, new(nodeRecords)); !errors.Is(err, muster.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestOutcomesOfNoPathTakeNoMemory(t *testing.T) {
 		r := reply{fields: message(n)}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := r.decode(paths)
+		err := r.decode(paths, new(nodeRecords))
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, want) {
 			t.Errorf("%d outcomes of %d paths: %v", n, paths, err)

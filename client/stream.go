@@ -255,7 +255,7 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.nodes, err = l.client.place(decoded, r, l.nodes, l.options.Locations); err != nil {
+	if l.nodes, err = extend(decoded, r, l.nodes, l.options.Locations); err != nil {
 		return nil, err
 	}
 	if r.onlyNodes() {

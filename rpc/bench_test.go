@@ -197,7 +197,7 @@ func BenchmarkOutcomes(b *testing.B) {
 				outcomes[i] = muster.Outcome{}
 				i++
 				return UnmarshalOutcome(b, &outcomes[i-1])
-			})
+			}, nil)
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/4096, "ns/outcome")
 	})

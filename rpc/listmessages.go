@@ -286,9 +286,10 @@ func CutFrame(b []byte) (frame, rest []byte) {
 }
 
 // Unmarshal sets r to the message but for its outcomes, each of which is handed to
-// outcome, encoded. What it holds and hands out aliases b, but for the nodes. A damaged
-// message, and a node that none can be, is muster.ErrCorrupt.
-func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
+// outcome, encoded, and its nodes if node is not nil, in the same way. What it holds and
+// hands out aliases b, but for nodes that it holds. A damaged message, and a node that none
+// can be, is muster.ErrCorrupt.
+func (r *ListReply) Unmarshal(b []byte, outcome, node func([]byte) error) error {
 	*r = ListReply{}
 	for len(b) > 0 {
 		if o, rest := shortOutcome(b); o != nil {
@@ -325,14 +326,23 @@ func (r *ListReply) Unmarshal(b []byte, outcome func([]byte) error) error {
 		case replyFrameSize:
 			r.FrameSize = uint32(value)
 		case replyNode:
-			n, err := unmarshalNode(text)
-			if err != nil {
+			if node == nil {
+				node = r.keepNode
+			}
+			if err := node(text); err != nil {
 				return err
 			}
-			r.Nodes = append(r.Nodes, n)
 		}
 	}
 	return nil
+}
+
+func (r *ListReply) keepNode(b []byte) error {
+	n, err := UnmarshalNode(b)
+	if err == nil {
+		r.Nodes = append(r.Nodes, n)
+	}
+	return err
 }
 
 // shortOutcome cuts an outcome off a reply's fields, if it comes next and its length is one

@@ -137,7 +137,7 @@ func readReply(b []byte) (ListReply, error) {
 		err := UnmarshalOutcome(b, &o)
 		outcomes = append(outcomes, o)
 		return err
-	})
+	}, nil)
 	if r.Frame == nil {
 		r.Frame = frame
 	}

@@ -33,9 +33,9 @@ func enclose(dst []byte, at int, tag byte) []byte {
 	return dst
 }
 
-// unmarshalNode returns the node of a message. It refuses with muster.ErrCorrupt values that
-// no datanode has.
-func unmarshalNode(b []byte) (muster.Node, error) {
+// UnmarshalNode returns the node of a message, which it does not keep. It refuses with
+// muster.ErrCorrupt values that no datanode has.
+func UnmarshalNode(b []byte) (muster.Node, error) {
 	var n muster.Node
 	var number, port, httpPort, state uint32
 	for len(b) > 0 {

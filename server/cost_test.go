@@ -112,7 +112,7 @@ func TestAStreamedStatusCostsTheServerNoAllocation(t *testing.T) {
 			if err := rpc.ReceiveRaw(s, &answer); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Unmarshal(answer, func([]byte) error { return nil }); err != nil {
+			if err := r.Unmarshal(answer, func([]byte) error { return nil }, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
