@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/server"
+)
+
+// TestEachArmListsWithLocationsToo and sees in every place what the datanodes have.
+func TestEachArmListsWithLocationsToo(t *testing.T) {
+	e := experiment(t, Shape{Partitions: 70, Entries: 2}, Shape{Partitions: 1, Entries: 60, Directories: true, NoMTime: true})
+	e.Located, e.Places, e.Arms = true, e.Places[:2], []Arm{iterator(1), iterator(16), pages(100), {Name: "stream", Goroutines: 1, unit: 1000, list: stream}}
+	var got []string
+	results := run(t, e)
+	for _, r := range results {
+		got = append(got, r.Shape+" "+r.Place+" "+r.Label())
+		if !r.RowsEqual || !r.StatusesPerSecond.Known() {
+			t.Errorf("%+v", r)
+		}
+		if r.CostOfLocations(results).Known() != r.Located {
+			t.Errorf("%s: locations cost %v", r.Label(), r.CostOfLocations(results))
+		}
+		if r.Arm == "iterator" && r.Goroutines == 1 && r.Ratio != 1 {
+			t.Errorf("%s: ratio %v to itself", r.Label(), r.Ratio)
+		}
+	}
+	var want []string
+	for _, place := range e.Places {
+		for _, s := range e.Shapes {
+			for _, a := range e.arms(s) {
+				name := s.String() + " " + place.String() + " " + a.String()
+				want = append(want, name, name+" located")
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// misled leaves a replica of some containers out.
+type misled struct{ locations.Source }
+
+func (m misled) Lookup(ctx context.Context, containers []uint64) (locations.Answer, error) {
+	a, err := m.Source.Lookup(ctx, containers)
+	for i := range a.Outcomes {
+		if containers[i]%100 == 0 {
+			a.Outcomes[i].Placement.Nodes = a.Outcomes[i].Placement.Nodes[:2]
+		}
+	}
+	return a, err
+}
+
+// ignorant knows nothing of some containers.
+type ignorant struct{ locations.Source }
+
+func (g ignorant) Lookup(ctx context.Context, containers []uint64) (locations.Answer, error) {
+	a, err := g.Source.Lookup(ctx, containers)
+	for i := range a.Outcomes {
+		if containers[i]%100 == 0 {
+			a.Outcomes[i] = locations.Outcome{Err: muster.ErrUnavailable}
+		}
+	}
+	return a, err
+}
+
+func TestOtherLocationsAreNoticed(t *testing.T) {
+	for name, wrap := range map[string]func(locations.Source) locations.Source{
+		"wrong":   func(s locations.Source) locations.Source { return misled{s} },
+		"unknown": func(s locations.Source) locations.Source { return ignorant{s} },
+	} {
+		e := experiment(t, Shape{Partitions: 200, Entries: 1})
+		e.Located, e.Places, e.Arms = true, e.Places[1:2], []Arm{pages(100), {Name: "stream", Goroutines: 1, unit: 1000, list: stream}}
+		e.Serve = func(ctx context.Context, dir string) (*Process, error) {
+			s, err := server.Start(ctx, server.Options{Dir: dir, Locations: server.Locating{Wrap: wrap}})
+			if err != nil {
+				return nil, err
+			}
+			return &Process{Addr: s.Addr().String(), Stop: func() error { return s.Shutdown(context.Background()) }}, nil
+		}
+		for _, r := range run(t, e) {
+			if r.RowsEqual == r.Located {
+				t.Errorf("%s: %s sees the rows that there are: %v", name, r.Label(), r.RowsEqual)
+			}
+		}
+	}
+}
+
+func TestLocationsAreForAServerOfOurOwn(t *testing.T) {
+	e := experiment(t, Shape{Partitions: 1, Entries: 1})
+	e.Located, e.Server, e.Places = true, "127.0.0.1:1", []Place{{Name: running}}
+	if err := e.Validate(); err == nil || !strings.Contains(err.Error(), "with locations") {
+		t.Errorf("%v", err)
+	}
+}
