@@ -22,7 +22,12 @@
 //
 // [Client.Stat] says nothing of where blocks are, and costs accordingly;
 // [Client.StatLocated] is for planners, [Client.Locate] for those who want a part of a
-// file. A reader calls [Client.OpenLocated], and calls it again with what proved wrong when
+// file. For many files at once there are listings: ListOptions.Locations adds to the rows
+// of a listing where the blocks are (see [Batch.Replica], which allocates nothing, and
+// [Batch.Located]), and [Client.LocateMany] gives each of the named files its answer, in
+// one call. Records of datanodes are shared by all rows and answers.
+//
+// A reader calls [Client.OpenLocated], and calls it again with what proved wrong when
 // no replica of a block could be read. Replicas come in the order of their distance from
 // Options.Reader.
 //
