@@ -118,6 +118,9 @@ func (p *places) ask(ctx context.Context) error {
 	}
 	if err := p.of.Get(ctx, p.ids, p.found); err != nil {
 		clear(p.found)
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
+			return cause // why the stream ends says more than what it waited for
+		}
 		return err
 	}
 	return nil

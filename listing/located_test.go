@@ -214,6 +214,29 @@ func TestNoViewIsHeldWhileLocationsAreAwaited(t *testing.T) {
 	}
 }
 
+// A snapshot stream that waits for the location service gives its view back at its age.
+func TestASnapshotIsGivenBackAtItsAgeWhileLocationsAreAwaited(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newLocatedWorld(t)
+		w.file("/d/a", muster.Replicated(3), 1)
+		w.before = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		l := w.lister(listing.Config{SnapshotAge: 5 * time.Second})
+		o := hint
+		o.Consistency = muster.ConsistencySnapshot
+		start, done := time.Now(), make(chan error)
+		go func() {
+			done <- l.Stream(t.Context(), root, o, nil, feedOf([]string{"/d"}, 1), func(*listing.Message) error { return nil })
+		}()
+		synctest.Wait()
+		if err := w.tree.Close(); err != nil || time.Since(start) != 5*time.Second {
+			t.Errorf("the view is given back after %v, %v", time.Since(start), err)
+		}
+		if err := <-done; !errors.Is(err, muster.ErrLimit) {
+			t.Errorf("the stream: %v", err)
+		}
+	})
+}
+
 // What is unknown is marked, and what is empty is empty.
 func TestUnknownLocationsAreMarked(t *testing.T) {
 	w := newLocatedWorld(t)
