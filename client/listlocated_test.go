@@ -1,12 +1,16 @@
 package client_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow/ipc"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
@@ -363,4 +367,70 @@ func TestALocatedListingCutAnywhereIsTheListingUncut(t *testing.T) {
 		}
 		last = end
 	}
+}
+
+// TestLocatedRowsAsArrow: a listing of several batches, and a batch by itself, name the datanodes.
+func TestLocatedRowsAsArrow(t *testing.T) {
+	two := muster.Replicated(2)
+	first := &pb.ListReply{
+		Frame: locatedFrame(placed{0, two, [][]uint32{{0, 1}, {}, nil}}), Nodes: []*pb.Node{nodeOf(7), nodeOf(5)},
+		Outcomes: []*pb.Outcome{ended(0, 1)}, Cursor: []byte("c"), CursorIndex: 1,
+	}
+	second := &pb.ListReply{
+		Frame: locatedFrame(placed{1, rs21, [][]uint32{{2, rows.Absent, 1}}}), Nodes: []*pb.Node{nodeOf(9)},
+		Outcomes: []*pb.Outcome{ended(1, 1)}, Done: true, TotalRows: 2, TotalOutcomes: 2,
+	}
+	_, c := newScript(t, client.Options{}, []*pb.ListReply{first, second})
+	var whole, alone bytes.Buffer
+	w := client.NewLocatedIPCWriter(&whole, 0)
+	for b, err := range c.List(t.Context(), slices.Values([]string{"/a", "/b"}), client.ListOptions{Locations: muster.LocationsHint}) {
+		must(t, err)
+		must(t, w.Write(b))
+		alone.Reset()
+		must(t, b.IPC(&alone))
+	}
+	must(t, w.Close())
+	if got := replicasOf(t, &whole); len(got) != 2 || got[0] != "[[dn7#0 dn5#0] [] unknown]" || got[1] != "[[dn9#1 dn5#3]]" {
+		t.Errorf("%q", got)
+	}
+	if got := replicasOf(t, &alone); len(got) != 1 || got[0] != "[[dn9#1 dn5#3]]" {
+		t.Errorf("the second batch alone: %q", got)
+	}
+}
+
+// replicasOf reads the replicas of each row of an Arrow stream.
+func replicasOf(t *testing.T, in *bytes.Buffer) (all []string) {
+	t.Helper()
+	r, err := ipc.NewReader(in)
+	must(t, err)
+	defer r.Release()
+	for r.Next() {
+		column := r.Record().Column(r.Schema().FieldIndices("blocks")[0])
+		for i := range int(r.Record().NumRows()) {
+			text, err := json.Marshal(column.GetOneForMarshal(i))
+			must(t, err)
+			var blocks []struct {
+				Replicas *[]struct {
+					Host  string
+					Index int
+				}
+			}
+			must(t, json.Unmarshal(text, &blocks))
+			var lines []string
+			for _, b := range blocks {
+				line := "unknown"
+				if b.Replicas != nil {
+					var hosts []string
+					for _, r := range *b.Replicas {
+						hosts = append(hosts, fmt.Sprintf("%s#%d", r.Host, r.Index))
+					}
+					line = fmt.Sprint(hosts)
+				}
+				lines = append(lines, line)
+			}
+			all = append(all, fmt.Sprint(lines))
+		}
+	}
+	must(t, r.Err())
+	return all
 }
