@@ -13,6 +13,10 @@
 // by path, from the tree's memory into the columns of a frame. Buffers go from call to
 // call, so that neither a row nor a path nor, once they have grown, a page allocates.
 //
+// Where blocks are is found out between the page's view and its message: [Places] is asked
+// once for the page's containers, with no view held but that of a snapshot stream. Rows name
+// nodes by their position in a table of the call, to which messages add.
+//
 // A stream lists in one goroutine and sends in another, the caller's. They share two
 // messages: one is sent, the next one waits. So the two overlap, and a client that reads
 // slowly holds up its own stream and nothing else.

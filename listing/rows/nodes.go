@@ -58,6 +58,9 @@ func (b *Builder) counts() counts {
 
 // sizeOfNodes returns the bytes of nodes in the frame but for their offsets.
 func (b *Builder) sizeOfNodes() int {
+	if b.blocks == 0 {
+		return 0
+	}
 	return validity(b.blocks, b.unknown+b.Unlocated()) + validity(len(b.nodes)/4, b.absent) + len(b.nodes)
 }
 
