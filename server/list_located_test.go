@@ -181,3 +181,35 @@ func TestDirectPlacesAreThoseOfTheCache(t *testing.T) {
 		t.Errorf("the call has ended: %v", err)
 	}
 }
+
+// The largest file there is, as wide as coding makes it, is listed by either call.
+func TestTheLargestFileIsListedWithLocations(t *testing.T) {
+	l := startLocated(t)
+	wide, err := muster.ParseReplication("ec/rs-10-4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	containers := make([]uint64, muster.MaxBlocks)
+	nodes := []muster.NodeNumber{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, muster.NoNode, 13}
+	l.change(func() {
+		for i := range containers {
+			containers[i] = uint64(i)
+			l.placements[uint64(i)] = muster.Placement{Replication: wide, Closed: true, Nodes: nodes}
+		}
+	})
+	l.apply(muster.Create{Path: "/d/f", Mode: 0o644, Parents: true, Replication: wide, BlockSize: 100, Length: 100 * muster.MaxBlocks, Blocks: blocksIn(containers...)})
+	l.file("/d/g", 1)
+	for name, list := range l.listings() {
+		replies, err := list(as(t, "root"), &pb.ListOptions{Locations: pb.WithLocations_WITH_LOCATIONS_MUST}, "/d")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		blocks := hostsOf(t, replies)[0]
+		if len(blocks) != muster.MaxBlocks || len(blocks[9999]) != 14 || blocks[9999][13] != "dn13" || blocks[9999][12] != "" {
+			t.Errorf("%s: %d blocks", name, len(blocks))
+		}
+		if name == "stream" && !replies[len(replies)-1].Done {
+			t.Error("the stream is not complete")
+		}
+	}
+}
