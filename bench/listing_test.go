@@ -111,7 +111,12 @@ func admin() muster.Identity {
 }
 
 func startServer(tb testing.TB) *client.Client {
-	s, err := server.Start(context.Background(), server.Options{Dir: tb.TempDir(), Version: "bench"})
+	c, _ := startServerOn(tb, tb.TempDir())
+	return c
+}
+
+func startServerOn(tb testing.TB, dir string) (c *client.Client, addr string) {
+	s, err := server.Start(context.Background(), server.Options{Dir: dir, Version: "bench"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -120,12 +125,11 @@ func startServer(tb testing.TB) *client.Client {
 			tb.Error(err)
 		}
 	})
-	c, err := client.Dial(context.Background(), s.Addr().String(), client.Options{})
-	if err != nil {
+	if c, err = client.Dial(context.Background(), s.Addr().String(), client.Options{}); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
-	return c
+	return c, s.Addr().String()
 }
 
 func fill(tb testing.TB, c *client.Client, table Table) {

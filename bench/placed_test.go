@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/locations"
 	"github.com/muster-fs/muster/server"
 )
@@ -97,4 +98,27 @@ func TestLocationsAreForAServerOfOurOwn(t *testing.T) {
 	if err := e.Validate(); err == nil || !strings.Contains(err.Error(), "with locations") {
 		t.Errorf("%v", err)
 	}
+}
+
+// BenchmarkListLocated is BenchmarkList with where each block is, the nearest replica first.
+//
+//	go test -run '^$' -bench ListLocated -benchtime 3x -count 5 ./bench
+func BenchmarkListLocated(b *testing.B) {
+	dir := b.TempDir()
+	p, err := place(b.Context(), dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.close()
+	if err := p.leave(); err != nil {
+		b.Fatal(err)
+	}
+	c, addr := startServerOn(b, dir)
+	if err := p.join(b.Context(), addr, client.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	benchmarkArms(b, Place{Name: loopback}, func(t Table) error {
+		t.Containers = p.containers
+		return Fill(b.Context(), c, t, nil)
+	}, func(s Shape) source { return wire{client: c, columns: s.columns(), located: true} })
 }
