@@ -150,10 +150,8 @@ func (p part) read() (sum int64) {
 	for i := range p.batch.Len() {
 		sum += p.batch.Length(i) + int64(len(p.batch.Name(i)))
 		for k := range max(0, p.batch.NumBlocks(i)) {
-			for j := range max(0, p.batch.NumReplicas(i, k)) {
-				if r := p.batch.Replica(i, k, j); r.Node != nil {
-					sum += int64(len(r.Host))
-				}
+			for r := range p.batch.Replicas(i, k) {
+				sum += int64(len(r.Host))
 			}
 		}
 	}

@@ -32,8 +32,17 @@ func (b *Batch) Replica(i, k, j int) Replica {
 // Replicas are the replicas of the k-th block of row i that are known to be there.
 func (b *Batch) Replicas(i, k int) iter.Seq[Replica] {
 	return func(yield func(Replica) bool) {
-		for j := range max(0, b.NumReplicas(i, k)) {
-			if r := b.Replica(i, k, j); r.Node != nil && !yield(r) {
+		_, _, coded := b.Replication(i).Coding()
+		for j := range b.NumReplicas(i, k) { // no more than -1 times
+			at, present := b.Node(i, k, j)
+			if !present {
+				continue
+			}
+			r := Replica{Node: b.nodes[at]}
+			if coded {
+				r.Index = j + 1
+			}
+			if !yield(r) {
 				return
 			}
 		}
