@@ -261,9 +261,8 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 			return nil, err
 		}
 	}
-	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, memory: r.memory, given: l.window.list(first, min(l.ledger.next+1, known))}
+	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, memory: r.give(), given: l.window.list(first, min(l.ledger.next+1, known))}
 	b.namePaths()
-	r.memory = nil
 	l.begun, l.cursor = true, append(l.cursor[:0], r.Cursor...)
 	return b, l.drop(r)
 }
