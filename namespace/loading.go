@@ -82,7 +82,7 @@ func (l *loading) enter(dir uint64) bool {
 			break
 		}
 	}
-	if at := l.dirAt(); at >= dir || at == 0 && l.rows.Error() == nil {
+	if at := l.dirAt(); at >= dir || !l.rows.Valid() && l.rows.Error() == nil {
 		return at == dir
 	}
 	return l.seek(dir, nil)
