@@ -79,8 +79,9 @@ func (b *Batch) Len() int {
 
 // Release gives the batch's memory to batches that are still to come, so that the garbage
 // collector has less to do. Nobody may use the batch any more then, nor its outcomes, nor a
-// string that an accessor of a column returned; what Path, Info, Entry, Located and Replica
-// returned stays valid. A batch that is not released is left to the garbage collector.
+// string that an accessor of a column returned, nor a record over its memory, even one that
+// was retained; what Path, Info, Entry, Located and Replica returned stays valid, and so does
+// the cursor. A batch that is not released is left to the garbage collector.
 func (b *Batch) Release() {
 	if b == nil {
 		return
@@ -88,8 +89,8 @@ func (b *Batch) Release() {
 	if b.memory != nil {
 		b.memory.Release()
 	}
-	if outcomes := b.Outcomes; outcomes != nil {
-		released.Put(&outcomes)
+	if b.Outcomes != nil {
+		releaseOutcomes(b.Outcomes)
 	}
 	*b = Batch{}
 }

@@ -63,6 +63,7 @@ type pageCall struct {
 
 // release gives a call's buffers to the next one.
 func (p *pageCall) release() {
+	p.reply.receive(nil, nil, nil) // gives back memory that no batch has
 	p.request, p.reply = rpc.ListRequest{}, reply{copied: p.reply.copied, nodes: p.reply.nodes[:0]}
 	pageCalls.Put(p)
 }
@@ -107,7 +108,7 @@ func (l *link) pageBatch(r *reply, paths []string, o ListOptions) (*Batch, error
 // pageOf returns the batch of a page, which shares nothing with the reply but what was
 // made for it.
 func pageOf(r *reply, decoded *rows.Batch, paths []string) *Batch {
-	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, Cursor: bytes.Clone(r.Cursor), memory: r.memory}
+	b := &Batch{Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, Cursor: bytes.Clone(r.Cursor), memory: r.give()}
 	b.given = listOf(slices.Clone(paths), &b.room)
 	b.namePaths()
 	return b

@@ -100,3 +100,45 @@ func TestListingThatReleasesItsBatchesTakesNoMemoryForRows(t *testing.T) {
 		t.Errorf("%d bytes a row, at most %d", took, most)
 	}
 }
+
+// What was released is given to others by size: a small batch that is kept does not take
+// the room of a large one. Nor does it keep what its rows were expanded from.
+func TestAKeptBatchTakesNoMoreMemoryThanItNeeds(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes pools forget")
+	}
+	const kept, most = 20, 100 << 10 // its frame takes 37 KiB
+	c := connect(t)
+	plant(t, c, names("/small/file-of-a-long-name-", 300)...)
+	plant(t, c, names("/large/file-of-a-long-name-", 6000)...)
+	for name, o := range map[string]client.ListOptions{"plain": {}, "compressed": {Compress: true}} {
+		var batches []*client.Batch
+		before := int64(0)
+		for i := range 2 * kept {
+			if i == kept { // all has been done, and has grown what it grows
+				clear(batches)
+				before, batches = settledBytes(), nil
+			}
+			for b, err := range c.List(t.Context(), slices.Values([]string{"/large", "/large"}), o) {
+				must(t, err)
+				b.Release()
+			}
+			for _, err := range c.StatAll(t.Context(), slices.Values(slices.Repeat([]string{"/missing"}, 10_000))) {
+				must(t, err)
+			}
+			b, err := c.Page(t.Context(), []string{"/small"}, nil, o)
+			must(t, err)
+			batches = append(batches, b)
+		}
+		if each := (settledBytes() - before) / kept; each > most {
+			t.Errorf("%s: %d bytes a batch, at most %d", name, each, most)
+		}
+		runtime.KeepAlive(batches)
+	}
+}
+
+// settledBytes returns the size of all that is reachable, but for what pools hold.
+func settledBytes() int64 {
+	liveBytes()
+	return liveBytes()
+}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"math/bits"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -61,6 +62,17 @@ func (r *reply) receive(frame, fields []byte, m *rpc.Memory) {
 	r.ListReply, r.fields, r.memory = rpc.ListReply{Frame: frame}, fields, m
 }
 
+// give returns the memory that the rows lie in, which is their batch's from now on; nil if
+// they lie elsewhere, as those of a compressed frame do, or there are none.
+func (r *reply) give() *rpc.Memory {
+	if r.FrameSize > 0 || len(r.Frame) == 0 {
+		return nil
+	}
+	m := r.memory
+	r.memory = nil
+	return m
+}
+
 // decode reads the fields. The frame and the outcomes are the caller's, all else is
 // valid until the next reply is received. More outcomes than paths can have, which may be
 // as small as two bytes each, are refused before memory is taken for them.
@@ -77,7 +89,7 @@ func (r *reply) decode(paths int, records *nodeRecords) error {
 		if n == cap(r.outcomes) {
 			return corrupt("more outcomes than were counted")
 		}
-		r.outcomes = append(r.outcomes, Outcome{})
+		r.outcomes = r.outcomes[:n+1] // zero, as takeOutcomes returns them
 		return rpc.UnmarshalOutcome(b, &r.outcomes[n].Outcome)
 	}, func(b []byte) (err error) {
 		r.nodes, err = records.append(r.nodes, b)
@@ -96,13 +108,24 @@ func (r *reply) onlyNodes() bool {
 	return len(r.nodes) > 0 && len(r.Frame) == 0 && len(r.outcomes) == 0 && len(r.Cursor) == 0 && !r.Done
 }
 
-// released are outcomes of batches that were released.
-var released sync.Pool
+// released are outcomes of batches that were released, zero again: at index i those with
+// room for up to 2^i, and for more than half of that, so that a batch that is kept for long
+// takes no more than twice the memory that it needs.
+var released [bits.UintSize + 1]sync.Pool
 
-// takeOutcomes returns room for n outcomes.
+func releasedFor(n int) *sync.Pool { return &released[bits.Len(uint(n-1))] }
+
+// takeOutcomes returns room for n outcomes, which are zero.
 func takeOutcomes(n int) []Outcome {
-	if o, ok := released.Get().(*[]Outcome); ok && cap(*o) >= n {
+	if o, ok := releasedFor(n).Get().(*[]Outcome); ok && cap(*o) >= n {
 		return (*o)[:0]
 	}
 	return make([]Outcome, 0, n)
+}
+
+// releaseOutcomes gives outcomes to batches that are still to come.
+func releaseOutcomes(o []Outcome) {
+	o = o[:cap(o)]
+	clear(o)
+	releasedFor(len(o)).Put(&o)
 }

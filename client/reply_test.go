@@ -150,3 +150,20 @@ func TestOutcomesOfNoPathTakeNoMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestABatchTakesTheMemoryThatItsRowsLieIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply rpc.ListReply
+		takes bool
+	}{
+		"rows":            {rpc.ListReply{Frame: []byte("rows")}, true},
+		"compressed rows": {rpc.ListReply{Frame: []byte("rows"), FrameSize: 9}, false},
+		"no rows":         {rpc.ListReply{}, false},
+	} {
+		memory := new(rpc.Memory)
+		r := reply{ListReply: c.reply, memory: memory}
+		if given := r.give(); (given == memory) != c.takes || (r.memory == nil) != c.takes {
+			t.Errorf("%s: gave %p of %p and kept %p", name, given, memory, r.memory)
+		}
+	}
+}

@@ -270,12 +270,11 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 		}
 	}
 	b := &Batch{
-		Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, memory: r.memory,
+		Batch: decoded, Outcomes: r.outcomes, Txid: r.Txid, memory: r.give(),
 		located: l.options.Locations != muster.NoLocations, nodes: l.nodes,
 		given: l.window.list(first, min(l.ledger.next+1, known)),
 	}
 	b.namePaths()
-	r.memory = nil
 	l.begun, l.cursor = true, append(l.cursor[:0], r.Cursor...)
 	return b, l.drop(r)
 }

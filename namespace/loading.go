@@ -3,7 +3,6 @@ package namespace
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"math"
 
 	"github.com/cockroachdb/pebble"
@@ -36,23 +35,15 @@ func (l *loading) close() error {
 	if l.view == nil {
 		return nil
 	}
-	err := l.records.close()
-	if l.rows != nil {
-		err = cmp.Or(store.Error(l.rows.Close()), err)
-	}
-	l.rows, l.from = nil, 0
+	err := cmp.Or(closeIter(&l.rows), l.records.close())
+	l.from = 0
 	l.view.Release()
 	l.view = nil
 	return err
 }
 
 // dirAt returns the id of the directory whose row rows is at, 0 if it is at none.
-func (l *loading) dirAt() uint64 {
-	if l.rows.Valid() && len(l.rows.Key()) >= idKeyLen {
-		return binary.BigEndian.Uint64(l.rows.Key()[1:])
-	}
-	return 0
-}
+func (l *loading) dirAt() uint64 { return idAt(l.rows) }
 
 // manySteps is from how many steps on a search is cheaper.
 const manySteps = 3
@@ -83,7 +74,7 @@ func (l *loading) enter(dir uint64) bool {
 			break
 		}
 	}
-	if at := l.dirAt(); at >= dir || at == 0 && l.rows.Error() == nil {
+	if at := l.dirAt(); at >= dir || !l.rows.Valid() && l.rows.Error() == nil {
 		return at == dir
 	}
 	return l.seek(dir, nil)

@@ -41,14 +41,15 @@ func availableMemory() (most int64, known bool) {
 const otherMemory = 256 << 20
 
 // MemoryLimit is the limit of Go's runtime, as debug.SetMemoryLimit takes it, that suits a process
-// which serves one tree of these options and sets no other: what the tree keeps, an eighth of its
-// images for those that were replaced, and a fixed part for all else; at most nine tenths of the
-// memory there is. Without a limit the collector lets the heap grow to twice what is kept. With it,
-// collections are more frequent only when most of it is kept, and then they cost little, since
-// images hold no pointers: 20 ms of CPU with 1.5 GiB of them.
+// which serves one tree of these options and sets no other: what the tree keeps in memory of Go's,
+// an eighth of its images for those that were replaced, and a fixed part for all else; at most nine
+// tenths of the memory there is. Without a limit the collector lets the heap grow to twice what is
+// kept. With it, collections are more frequent only when most of it is kept, and then they cost
+// little, since images hold no pointers: 20 ms of CPU with 1.5 GiB of them.
 //
-// The store's cache and its tables of new entries are counted, although they are no memory of Go's
-// in a program built with cgo. Such a process can take a little more than the limit.
+// In a program built with cgo the store's cache and its tables of new entries are no memory of
+// Go's. They come on top of the limit, and can take two to three times what is configured when
+// much is read that is not in memory: blocks of all sizes leave gaps.
 func (o Options) MemoryLimit() int64 {
 	images, cache, tables := o.ImageBytes, o.CacheBytes, o.MemTableBytes
 	if images == 0 {
@@ -60,7 +61,10 @@ func (o Options) MemoryLimit() int64 {
 	if tables == 0 {
 		tables = defaultMemTableBytes
 	}
-	limit := images + images/8 + cache + memTables*tables + otherMemory
+	limit := images + images/8 + otherMemory
+	if !storeOutsideGo {
+		limit += cache + memTables*tables
+	}
 	if most, known := availableMemory(); known {
 		limit = min(limit, most/10*9)
 	}

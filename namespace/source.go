@@ -101,12 +101,7 @@ func (c *lookups) move(s *snapshot) (err error) {
 
 func (c *lookups) close() error {
 	c.key, c.inOrder = c.key[:0], 0
-	if c.iter == nil {
-		return nil
-	}
-	iter := c.iter
-	c.iter = nil
-	return store.Error(iter.Close())
+	return closeIter(&c.iter)
 }
 
 // get returns a copy of the value of key that stays valid, nil if there is none.
@@ -148,12 +143,7 @@ func (c *records) find(snap *pebble.Snapshot, id uint64) (v []byte, err error) {
 }
 
 // at returns the id whose record the iterator is at, 0 if it is at none.
-func (c *records) at() uint64 {
-	if c.iter.Valid() && len(c.iter.Key()) >= idKeyLen {
-		return binary.BigEndian.Uint64(c.iter.Key()[1:])
-	}
-	return 0
-}
+func (c *records) at() uint64 { return idAt(c.iter) }
 
 // step goes to the first record of an id or a later one.
 func (c *records) step(id uint64) bool {
@@ -165,19 +155,30 @@ func (c *records) step(id uint64) bool {
 	return true
 }
 
-func (c *records) close() error {
-	if c.iter == nil {
-		return nil
-	}
-	iter := c.iter
-	c.iter = nil
-	return store.Error(iter.Close())
-}
+func (c *records) close() error { return closeIter(&c.iter) }
 
 // newTagIter returns an iterator over the keys of a tag.
 func newTagIter(snap *pebble.Snapshot, tag byte) (*pebble.Iterator, error) {
 	iter, err := snap.NewIter(&pebble.IterOptions{LowerBound: []byte{tag}, UpperBound: []byte{tag + 1}})
 	return iter, store.Error(err)
+}
+
+// idAt returns the id in the key that an iterator is at, 0 if it is at none.
+func idAt(iter *pebble.Iterator) uint64 {
+	if iter.Valid() && len(iter.Key()) >= idKeyLen {
+		return binary.BigEndian.Uint64(iter.Key()[1:])
+	}
+	return 0
+}
+
+// closeIter closes an iterator if there is one.
+func closeIter(iter **pebble.Iterator) error {
+	if *iter == nil {
+		return nil
+	}
+	open := *iter
+	*iter = nil
+	return store.Error(open.Close())
 }
 
 // scan reads the rows of one directory at a time, in the order of names. One store
@@ -242,14 +243,7 @@ func (c *scan) next() (name, row []byte, ok bool, err error) {
 	return name, row, err == nil, store.Error(err)
 }
 
-func (c *scan) close() error {
-	if c.iter == nil {
-		return nil
-	}
-	iter := c.iter
-	c.iter = nil
-	return store.Error(iter.Close())
-}
+func (c *scan) close() error { return closeIter(&c.iter) }
 
 // missingOK turns the store's "not found" into no error.
 func missingOK(err error) error {

@@ -122,3 +122,32 @@ func TestDeletedNeighboursAreNotReadThrough(t *testing.T) {
 		}
 	})
 }
+
+// TestAStrayKeyHidesNoDirectory: a key too short to be a row's lies where the loading of a directory stops
+// on the way from the one before; the directory is not taken for an empty one.
+func TestAStrayKeyHidesNoDirectory(t *testing.T) {
+	const first = 254 // so that the key is after the rows of the second and before those of the third
+	for rows := range manySteps + 2 {
+		tree := openMem(t, Options{idle: true})
+		for id := uint64(rootID + 1); id < first; id++ {
+			mustApply(t, tree, muster.Mkdir{Path: fmt.Sprintf("/%d", id), Mode: 0o755})
+		}
+		for _, path := range []string{"/a", "/b", "/c"} {
+			mustApply(t, tree, muster.Mkdir{Path: path, Mode: 0o755})
+		}
+		for i := range rows {
+			mustApply(t, tree, muster.Create{Path: fmt.Sprintf("/b/%d", i)})
+		}
+		mustApply(t, tree, muster.Create{Path: "/c/f"})
+		if id := idOf(t, tree, "/c"); id != first+2 {
+			t.Fatalf("the third has id %d", id)
+		}
+		poke(t, tree, appendIDKey(nil, tagRow, first+2)[:idKeyLen-1], []byte("stray"))
+		mustApply(t, tree, muster.SetAttr{Path: "/a", MTime: new(int64(1))}) // a view that has it
+		reading(t, tree, root, func(r *Reader) {
+			if got := list(t, r, "/a", "/c"); len(got) != 1 || got[0] != "f" {
+				t.Errorf("after %d rows: %q", rows, got)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"io"
 	"math"
+	"math/bits"
 	"net"
 	"sync"
 
@@ -89,11 +90,16 @@ type Memory struct {
 // which follow four bytes of the message, are aligned.
 const beforeMessage = 4
 
-var memories = sync.Pool{New: func() any { return new(Memory) }}
+// memories are for messages of up to largeFrom bytes, up to twice as many, and so on: one
+// that is kept for long takes no more than twice the memory that it needs.
+var memories [6]sync.Pool
 
 // newMemory returns memory for a message of n bytes.
 func newMemory(n int) *Memory {
-	m := memories.Get().(*Memory)
+	m, ok := memoriesFor(n).Get().(*Memory)
+	if !ok {
+		m = new(Memory)
+	}
 	if m.size = n; beforeMessage+n > len(m.buffer) {
 		const page = 8 << 10 // what Go would round it up to
 		m.buffer = make([]byte, (beforeMessage+n+page-1)&^(page-1))
@@ -101,11 +107,13 @@ func newMemory(n int) *Memory {
 	return m
 }
 
+func memoriesFor(n int) *sync.Pool { return &memories[bits.Len(uint(n-1)/largeFrom)] }
+
 // Bytes returns the message.
 func (m *Memory) Bytes() []byte { return m.buffer[beforeMessage : beforeMessage+m.size] }
 
 // Release gives the memory to messages to come. Nobody may use it, or the message, any more.
-func (m *Memory) Release() { memories.Put(m) }
+func (m *Memory) Release() { memoriesFor(m.size).Put(m) }
 
 // Keeper is an encoding that keeps the memory of large messages, so that nothing need be
 // copied from it.

@@ -37,12 +37,6 @@ func (c *Cache) GetAll(keys []uint64, txid uint64, items []Item) {
 	}
 }
 
-// lines is how many lines of an item are fetched, which is all of most.
-const (
-	lines     = 3
-	lineBytes = 64
-)
-
 // fetch finds the places of at most stage keys, and reads what the next step needs of
 // each before it takes that step with any. The sum makes the reads happen.
 //
@@ -69,11 +63,8 @@ func (c *Cache) fetch(keys []uint64, places *[stage]place) (sum uint64) {
 			continue
 		}
 		if s := c.slabs.at(p.w); s != nil {
-			b := s.buf[p.w.offset():]
-			sum += uint64(b[0])
-			if len(b) > (lines-1)*lineBytes {
-				sum += uint64(b[lineBytes]) + uint64(b[2*lineBytes])
-			}
+			// Not more than the item's head: what follows the item may be being written.
+			sum += uint64(s.buf[p.w.offset()])
 		}
 	}
 	return sum

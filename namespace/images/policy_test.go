@@ -8,6 +8,7 @@ import (
 )
 
 func TestOneScanDoesNotRuinTheHotSet(t *testing.T) {
+	long(t)
 	for _, budget := range []int64{64 << 10, 1 << 20, 8 << 20} {
 		t.Run(fmt.Sprint(budget), func(t *testing.T) {
 			const length = 100
@@ -102,6 +103,7 @@ func TestSiblingsStaySideBySide(t *testing.T) {
 // TestRegularKeysAreFoundInFewTries: ids come in runs, with gaps, and with bits that
 // tell kinds apart.
 func TestRegularKeysAreFoundInFewTries(t *testing.T) {
+	long(t)
 	for _, step := range []uint64{1, 2, 3, 16, 63, 64, 65, 1000, 1 << 20, 1 << 32, 1<<62 + 1} {
 		c := New(Options{Bytes: 64 << 20})
 		const keys = 100_000
@@ -125,6 +127,7 @@ func TestRegularKeysAreFoundInFewTries(t *testing.T) {
 }
 
 func TestMillionItemsAreFewObjectsAndLittleMemory(t *testing.T) {
+	long(t)
 	const items, length = 1_000_000, 150
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -199,4 +202,12 @@ func TestWhatChangesLeavesNoWaste(t *testing.T) {
 		t.Errorf("after all were dropped: %+v, and %d at first", s, empty)
 	}
 	checkAccounts(t, c)
+}
+
+// long leaves out, of short runs, what has many keys and one goroutine.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many keys and one goroutine")
+	}
 }
