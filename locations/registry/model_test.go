@@ -124,7 +124,7 @@ func (m *model) register() {
 		m.t.Fatalf("%s: %+v, %v; want number %d", g.ID, got, err, at)
 	}
 	n := m.nodes[at]
-	n.boot, n.last, n.asked = got.Boot, time.Now(), true
+	n.boot, n.last, n.dead, n.asked = got.Boot, time.Now(), false, true
 }
 
 func (m *model) importSome() {
