@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -31,6 +32,13 @@ func generated(b []byte) (*reply, error) {
 			Rows: o.Rows, ID: o.InodeId, ChangedAt: o.ChangedAt, Txid: o.Txid,
 		}})
 	}
+	for _, m := range m.Nodes {
+		n, err := rpc.NodeFromPB(m)
+		if err != nil {
+			return nil, err
+		}
+		r.nodes = append(r.nodes, &n)
+	}
 	return r, nil
 }
 
@@ -42,6 +50,10 @@ func sampleReply(t testing.TB) []byte {
 			{Index: 4, Code: uint32(muster.ErrNotFound), Message: "no /x"},
 			{Index: 5, Code: 1 << 30},
 			{},
+		},
+		Nodes: []*pb.Node{
+			{Number: 3, Id: "n3", Host: "host3", Address: "10.0.0.3", Port: 9866, HttpPort: 9864, Rack: "/r1", State: uint32(muster.Stale)},
+			{Number: 0, Id: "n0", Host: "host0", Port: 1, Rack: "/r0"},
 		},
 	})
 	if err != nil {
@@ -58,6 +70,9 @@ func FuzzReplyIsReadAsTheGeneratedCodeReadsIt(f *testing.F) {
 		var got reply
 		err := got.take(b)
 		want, wantErr := generated(b)
+		if errors.Is(wantErr, muster.ErrCorrupt) && err == nil {
+			t.Fatalf("taken, though %v", wantErr)
+		}
 		if wantErr != nil {
 			return // ours is laxer about UTF-8 and wire types; rows.Decode and the ledger check what counts
 		}
@@ -83,7 +98,8 @@ func same(a, b *reply) bool {
 	return string(a.Frame) == string(b.Frame) && string(a.Cursor) == string(b.Cursor) &&
 		a.Done == b.Done && a.TotalRows == b.TotalRows && a.TotalOutcomes == b.TotalOutcomes &&
 		a.Txid == b.Txid && a.CursorIndex == b.CursorIndex && a.FrameSize == b.FrameSize &&
-		(len(a.outcomes)+len(b.outcomes) == 0 || reflect.DeepEqual(a.outcomes, b.outcomes))
+		(len(a.outcomes)+len(b.outcomes) == 0 || reflect.DeepEqual(a.outcomes, b.outcomes)) &&
+		slices.EqualFunc(a.nodes, b.nodes, func(m, n *muster.Node) bool { return *m == *n })
 }
 
 func TestReplyDoesNotKeepTheConnectionsBuffer(t *testing.T) {
