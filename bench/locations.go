@@ -49,8 +49,8 @@ type LocationsNamespace struct {
 // LocationsMeasurement adds the CPU time of the servers, which their processes know.
 type LocationsMeasurement struct {
 	Measurement
-	CPUNamespace Figure `json:"-"` // µs an operation
-	CPULocations Figure `json:"-"`
+	CPUNamespace Figure `json:"cpu_us_namespace"` // an operation
+	CPULocations Figure `json:"cpu_us_locations"`
 }
 
 // NewLocations returns the experiment of HDDS-17731: 8 files of each kind, 1 and 10 threads.

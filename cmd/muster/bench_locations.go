@@ -80,15 +80,11 @@ func (a *app) benchLocations(ctx context.Context, f *locationsBenchFlags, e *ben
 	if err != nil {
 		return err
 	}
-	plain := make([]bench.Measurement, len(results))
-	for i, r := range results {
-		plain[i] = r.Measurement
-	}
 	if f.output.format == formatJSON {
-		return a.printMeasurements(plain, formatJSON)
+		return printMeasurements(a, results, formatJSON)
 	}
 	fmt.Fprintf(a.stdout, "%s of each kind, %s in %s, %s of %v\n\n", english(e.Files, "file"), english(e.Cluster.Nodes, "datanode"), english(e.Cluster.Racks, "rack"), english(e.Rounds, "round"), e.RoundTime)
-	judged := a.printMeasurements(plain, formatText)
+	judged := printMeasurements(a, results, formatText)
 	return errors.Join(a.printLocationsCPU(results), judged)
 }
 

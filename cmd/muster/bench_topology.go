@@ -77,5 +77,5 @@ func (a *app) benchTopology(ctx context.Context, f *topologyFlags, e *bench.Topo
 		fmt.Fprintf(a.stdout, "%s, %s in %s, a change every %v, %s of %v\n\n",
 			english(e.Replicas, "replica"), english(e.Nodes, "node"), english(e.Racks, "rack"), e.Swap, english(e.Rounds, "round"), e.RoundTime)
 	}
-	return a.printMeasurements(results, f.output.format)
+	return printMeasurements(a, results, f.output.format)
 }
