@@ -19,57 +19,6 @@ import (
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
-// While a service is away, callers are told so at once, but for one now and then, who finds
-// out that it is back.
-func TestAnOutageLetsOneCallerTryNowAndThen(t *testing.T) {
-	var o outage
-	now := time.Now()
-	gone := fmt.Errorf("%w: gone", muster.ErrUnavailable)
-	if err := o.check(now); err != nil {
-		t.Fatalf("before any outage: %v", err)
-	}
-	o.note(gone, now)
-	o.note(gone, now) // of a call that was on its way
-	tries := 0
-	for end := now.Add(time.Minute); now.Before(end); now = now.Add(10 * time.Millisecond) {
-		for caller := range 10 {
-			if o.check(now) != nil {
-				continue
-			}
-			if caller > 0 {
-				t.Fatal("two callers try at one time")
-			}
-			tries++
-			o.note(gone, now)
-		}
-	}
-	if tries < 30 || tries > 40 {
-		t.Errorf("%d attempts in a minute", tries)
-	}
-	for o.check(now) != nil {
-		now = now.Add(10 * time.Millisecond)
-	}
-	o.note(nil, now)
-	for range 10 {
-		if err := o.check(now); err != nil {
-			t.Fatalf("when it is back: %v", err)
-		}
-	}
-}
-
-// A caller who gives up does not keep the others from trying.
-func TestAnAttemptThatWasGivenUpIsFollowedByOthers(t *testing.T) {
-	var o outage
-	now := time.Now()
-	o.note(muster.ErrUnavailable, now)
-	for range 5 {
-		now = now.Add(longestPause)
-		if err := o.check(now); err != nil {
-			t.Fatalf("no attempt after %v: %v", longestPause, err)
-		}
-	}
-}
-
 func TestWhatIsAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -162,6 +111,56 @@ func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := racks(); n != 1 || cache.Node(0).State != muster.Dead {
 			t.Errorf("%d racks, node 0 is %v", n, cache.Node(0).State)
+		}
+		cancel()
+		_ = wait()
+	})
+}
+
+// TestATopologyTellsTheCacheOfDatanodesAndIsTakenIntoUseIfItIsAnother: a datanode's new address is
+// in what is cached at once, without a load; after a restart of the service that changes
+// nothing the tree stays.
+func TestATopologyTellsTheCacheOfDatanodesAndIsTakenIntoUseIfItIsAnother(t *testing.T) {
+	inFar(t, func(t *testing.T, far *far, _ *remote, cache *locations.Cache) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, m := &scripted{topologies: make(chan *pb.TopologyReply)}, new(topology.Map)
+		wait := follow(ctx, slog.New(slog.DiscardHandler), s, m, cache)
+		tell := func(boot, version uint64, warning string, nodes ...*pb.Node) {
+			s.topologies <- &pb.TopologyReply{Boot: boot, Version: version, Nodes: nodes, Warning: warning}
+			time.Sleep(time.Minute)
+		}
+		host := func() string {
+			var out [1]locations.Located
+			if err := cache.Get(ctx, []uint64{1}, out[:]); err != nil || out[0].Err != nil {
+				t.Fatal(err, out[0].Err)
+			}
+			return cache.Node(out[0].Placement.Nodes[0]).Host
+		}
+		tell(7, 1, "", node(0, "/r", muster.InService))
+		if got := host(); got != "h0" {
+			t.Fatalf("on %s", got)
+		}
+		moved := node(0, "/r", muster.InService)
+		moved.Host = "elsewhere"
+		tell(7, 2, "", moved)
+		if got := host(); got != "elsewhere" || far.lookups != 1 {
+			t.Errorf("on %s after %d loads", got, far.lookups)
+		}
+		tree := m.Load()
+		tell(7, 3, "the rack file is broken", moved)
+		tell(8, 1, "", moved)
+		if last := s.asked[len(s.asked)-1]; m.Load() != tree || last.Boot != 8 || last.Version != 1 {
+			t.Errorf("nothing has changed, but the tree; asked for what follows %v", last)
+		}
+		cache.Learn([]muster.Node{{Number: 0, ID: "dn0", Host: "elsewhere", Port: 1, Rack: "/r", State: muster.Stale}}) // as a load says
+		tell(9, 1, "", moved)
+		if m.Load() != tree || cache.Node(0).State != muster.InService {
+			t.Errorf("after a restart the datanode is %v", cache.Node(0).State)
+		}
+		stale := node(0, "/r", muster.Stale)
+		tell(9, 2, "", stale)
+		if m.Load() == tree {
+			t.Error("a change of a state is none")
 		}
 		cancel()
 		_ = wait()
