@@ -27,38 +27,27 @@ type places struct {
 	nodeTable
 	of       Places
 	topology *topology.Map
-
-	files []locatedFile // of the current page, in order
+	reader   *topology.Reader // of the current page's replicas; nil: they are not sorted, or all are alike
 
 	ids    []uint64            // of the page's blocks
 	found  []locations.Located // by block
-	order  []muster.NodeNumber // scratch
+	keys   []uint64            // of a block's replicas, while they are sorted
 	chosen []uint32            // positions of a block's nodes
-}
-
-// locatedFile is a file of the current page that has blocks.
-type locatedFile struct {
-	blocks  int
-	outcome int // of its path; the number of outcomes if the path was cut
 }
 
 func (p *places) reset() {
 	p.nodeTable.reset()
-	p.of, p.topology = nil, nil
+	p.of, p.topology, p.reader = nil, nil, nil
 }
 
-// want notes a file whose row is about to be added, and marks it if bytes of it are in no
-// block.
-func (p *places) want(r *muster.Row, outcome int) {
+// markNoData marks a file if bytes of it are in no block.
+func markNoData(r *muster.Row) {
 	covered := int64(0)
 	for i := range r.Blocks {
 		covered += r.Blocks[i].Length
 	}
 	if covered < r.Length && r.Flags&muster.FlagWriting == 0 {
 		r.Flags |= muster.FlagNoData
-	}
-	if len(r.Blocks) > 0 {
-		p.files = append(p.files, locatedFile{len(r.Blocks), outcome})
 	}
 }
 
@@ -67,7 +56,7 @@ func (p *places) want(r *muster.Row, outcome int) {
 // that was cut must know what cannot be known now.
 func (c *collector) locate(ctx context.Context, paths []string, done int) (int, error) {
 	p := &c.places
-	if !c.located() || len(p.files) == 0 {
+	if !c.located() || c.rows.Unlocated() == 0 {
 		return done, nil
 	}
 	p.ids = c.rows.AppendContainers(p.ids[:0])
@@ -76,32 +65,32 @@ func (c *collector) locate(ctx context.Context, paths []string, done int) (int, 
 	}
 	defer clear(p.found)
 	p.page++
-	reader, seed := c.reader(), rand.Uint64()
+	p.reader = c.reader()
+	sorted, must, seed := c.options.Sorted, c.options.Locations == muster.LocationsMust, rand.Uint64()
 	first := c.position.next() - uint64(done) // index of paths[0]
-	must, at := c.options.Locations == muster.LocationsMust, 0
-	for _, f := range p.files {
-		var failed error
-		for range f.blocks {
-			known, err := p.choose(&p.found[at], c.options.Sorted, reader, seed+uint64(at))
-			if err != nil && must && failed == nil {
-				failed = notNow(p.ids[at], err)
-			}
-			c.rows.AppendNodes(p.chosen, known)
-			at++
+	for i := range p.found {
+		known, err := p.choose(&p.found[i], sorted, seed+uint64(i))
+		if err != nil && must {
+			at := int(uint64(c.rows.PathOfNext()) - first)
+			done = c.unlocated(paths[at], at, done, p.ids[i], err)
 		}
-		switch {
-		case failed == nil:
-		case f.outcome == len(c.outcomes):
-			c.end(c.position.id, 0, muster.ErrUnavailable, describe(paths[done], failed))
-			done++
-		default:
-			if o := &c.outcomes[f.outcome]; o.Code == muster.OK {
-				o.Code, o.Message, o.ChangedAt = muster.ErrUnavailable, describe(paths[o.Index-first], failed), 0
-				c.outcomeSize += len(o.Message)
-			}
-		}
+		c.rows.AppendNodes(p.chosen, known)
 	}
 	return done, nil
+}
+
+// unlocated ends a path of the page, or changes how it ended, for it must know what cannot be
+// known now. It takes the path's place and how many are finished, and returns that number.
+func (c *collector) unlocated(path string, at, done int, container uint64, err error) int {
+	if at == done { // it was cut
+		c.end(c.position.id, 0, muster.ErrUnavailable, describe(path, notNow(container, err)))
+		return done + 1
+	}
+	if o := &c.outcomes[len(c.outcomes)-done+at]; o.Code == muster.OK {
+		o.Code, o.Message, o.ChangedAt = muster.ErrUnavailable, describe(path, notNow(container, err)), 0
+		c.outcomeSize += len(o.Message)
+	}
+	return done
 }
 
 // ask has the places of the containers looked up. Its error is the context's.
@@ -153,7 +142,7 @@ var errTooManyNodes = fmt.Errorf("%w: too many datanodes for one page; list fewe
 
 // choose sets p.chosen to where a block is. If that is not known there is an error, unless it
 // is known that the container does not exist.
-func (p *places) choose(l *locations.Located, sort bool, from *topology.Reader, seed uint64) (known bool, err error) {
+func (p *places) choose(l *locations.Located, sorted bool, seed uint64) (known bool, err error) {
 	p.chosen = p.chosen[:0]
 	if l.Err != nil {
 		if errors.Is(l.Err, muster.ErrNotFound) {
@@ -166,13 +155,11 @@ func (p *places) choose(l *locations.Located, sort bool, from *topology.Reader, 
 	switch {
 	case coded:
 		p.index(nodes)
-	case sort:
-		p.order = from.Sort(p.order[:0], nodes, seed)
-		p.sorted()
+	case sorted:
+		p.sort(nodes, seed)
 	default:
 		p.list(nodes)
 	}
-	p.chosen = p.chosen[:min(len(p.chosen), maxReplicas)]
 	if p.refused {
 		p.refused, p.chosen = false, p.chosen[:0]
 		return false, errTooManyNodes
@@ -180,45 +167,65 @@ func (p *places) choose(l *locations.Located, sort bool, from *topology.Reader, 
 	return true, nil
 }
 
+// entry returns the entry of a node, if there is one.
+func (p *places) entry(n muster.NodeNumber) *tableEntry {
+	if e := p.find(n); e != nil {
+		return e
+	}
+	e := p.lookUp(n, p.of)
+	if e != nil {
+		e.order = orderOf(p.reader.Cost(n), e.record.State)
+	}
+	return e
+}
+
+// orderOf returns what replicas are sorted by: their distance, but stale nodes come after the
+// others and dead ones last.
+func orderOf(cost int32, s muster.NodeState) uint32 {
+	const stale, dead = 1 << 31, 1<<32 - 1
+	switch {
+	case s < muster.Stale:
+		return uint32(cost)
+	case s < muster.Dead:
+		return stale | uint32(min(cost, topology.MaxCost-1))
+	}
+	return dead
+}
+
 // list chooses nodes as they come.
 func (p *places) list(nodes []muster.NodeNumber) {
+	chosen := p.chosen
 	for _, n := range nodes[:min(len(nodes), maxReplicas)] {
-		if e := p.entry(n, p.of); e != nil {
-			p.chosen = append(p.chosen, e.position)
+		if e := p.entry(n); e != nil {
+			chosen = append(chosen, e.position)
 		}
 	}
+	p.chosen = chosen
 }
 
 // index chooses the nodes of an erasure-coded block: their positions are the replica indexes.
 func (p *places) index(nodes []muster.NodeNumber) {
 	for _, n := range nodes[:min(len(nodes), maxReplicas)] {
 		position := uint32(rows.Absent)
-		if e := p.entry(n, p.of); e != nil {
+		if e := p.entry(n); e != nil {
 			position = e.position
 		}
 		p.chosen = append(p.chosen, position)
 	}
 }
 
-// sorted chooses nodes in the order of p.order, but stale ones after the others and dead ones
-// last.
-func (p *places) sorted() {
-	bad := p.order[:0] // overwrites what was read
-	for _, n := range p.order {
-		e := p.entry(n, p.of)
-		switch {
-		case e == nil:
-		case e.record.State >= muster.Stale:
-			bad = append(bad, n)
-		default:
-			p.chosen = append(p.chosen, e.position)
+// sort chooses nodes in their order for the reader.
+func (p *places) sort(nodes []muster.NodeNumber, seed uint64) {
+	keys := p.keys[:0]
+	for _, n := range nodes {
+		if e := p.entry(n); e != nil {
+			keys = append(keys, uint64(e.order)<<32|uint64(e.position))
 		}
 	}
-	for _, state := range [...]muster.NodeState{muster.Stale, muster.Dead} {
-		for _, n := range bad {
-			if e := p.entry(n, p.of); e != nil && e.record.State == state {
-				p.chosen = append(p.chosen, e.position)
-			}
-		}
+	topology.Arrange(keys, seed)
+	chosen := p.chosen
+	for _, k := range keys[:min(len(keys), maxReplicas)] {
+		chosen = append(chosen, uint32(k))
 	}
+	p.keys, p.chosen = keys, chosen
 }

@@ -164,7 +164,7 @@ func (d *description) add(c uint32, m *pb.LocatedContainer, fresh []*pb.Node) {
 }
 
 // sort puts the replicas of each of the first blocks in an order of its own, so that not all
-// readers of blocks that lie together go to one node.
+// readers of blocks that lie together go to one node. Silent nodes come last.
 func (d *description) sort(count int, from *topology.Reader) {
 	var room [maxReplicas]int
 	seed := rand.Uint64()
@@ -174,7 +174,15 @@ func (d *description) sort(count int, from *topology.Reader) {
 	}
 	d.located.Order = make([]byte, 0, total)
 	for i, c := range d.file.in[:count] {
-		for _, at := range from.Order(room[:0], replicasOf(&d.places[c]), seed+uint64(i)) {
+		replicas := replicasOf(&d.places[c])
+		order := from.Order(room[:0], replicas, seed+uint64(i))
+		topology.SilentLast(order, func(at int) muster.NodeState {
+			if n := d.cache.Node(replicas[at]); n != nil {
+				return n.State
+			}
+			return muster.Dead // it is absent
+		})
+		for _, at := range order {
 			d.located.Order = append(d.located.Order, byte(at))
 		}
 	}
