@@ -77,16 +77,11 @@ func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
 		defer cache.Close()
 		s, m := &scripted{topologies: make(chan *pb.TopologyReply)}, new(topology.Map)
 		wait := follow(ctx, slog.New(slog.DiscardHandler), s, m, cache)
-		racks := func() (n int) {
-			for range m.Load().Racks() {
-				n++
-			}
-			return n
-		}
+		placed := func() int { return m.Load().Len() - len(m.Load().Skipped()) }
 		s.topologies <- &pb.TopologyReply{Boot: 7, Version: 1, Nodes: []*pb.Node{node(0, "/r1", muster.InService), node(1, "/r2", muster.InService)}}
 		time.Sleep(time.Minute)
-		if n := racks(); n != 2 || cache.Node(1) == nil {
-			t.Fatalf("%d racks", n)
+		if n := placed(); n != 2 || cache.Node(1) == nil {
+			t.Fatalf("%d nodes have a place", n)
 		}
 		for _, bad := range []*pb.TopologyReply{
 			nil, // the service is away
@@ -97,8 +92,8 @@ func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
 		} {
 			s.topologies <- bad
 			time.Sleep(time.Minute)
-			if n := racks(); n != 2 {
-				t.Fatalf("%d racks after %v", n, bad)
+			if n := placed(); n != 2 {
+				t.Fatalf("%d nodes have a place after %v", n, bad)
 			}
 		}
 		synctest.Wait()
@@ -109,8 +104,8 @@ func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.topologies <- &pb.TopologyReply{Boot: 8, Version: 2, Nodes: []*pb.Node{node(0, "/r1", muster.Dead), node(1, "/too/deep", muster.InService)}}
 		time.Sleep(time.Minute)
-		if n := racks(); n != 1 || cache.Node(0).State != muster.Dead {
-			t.Errorf("%d racks, node 0 is %v", n, cache.Node(0).State)
+		if n := placed(); n != 1 || cache.Node(0).State != muster.Dead {
+			t.Errorf("%d nodes have a place, node 0 is %v", n, cache.Node(0).State)
 		}
 		cancel()
 		_ = wait()

@@ -3,7 +3,6 @@ package topology
 import (
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +48,7 @@ func TestBadSchemasAreRefused(t *testing.T) {
 }
 
 func TestGoodSchemas(t *testing.T) {
-	for location, s := range map[string]Schema{
+	for location, s := range map[string]Schema{ // which has a name for each inner level
 		muster.DefaultRack:                {},
 		"/":                               levels(1, 0),
 		"/default-rack/default-nodegroup": {[]Level{{Name: "root"}, {Name: "rack", Prefix: "rack"}, {Name: "nodegroup"}, {Name: "node"}}},
@@ -60,12 +59,10 @@ func TestGoodSchemas(t *testing.T) {
 			t.Errorf("%v: %v, default location %s", s, err, s.DefaultLocation())
 		}
 		tree := mustNew(t, s, []muster.Node{{ID: "a"}, {Number: 1, ID: "b", Rack: muster.DefaultRack}, {Number: 2, ID: "c", Rack: location}})
-		if !slices.Equal(tree.Racks(), []string{location}) || tree.Schema().Depth() != s.Depth() {
-			t.Errorf("racks %v, depth %d", tree.Racks(), tree.Schema().Depth())
+		at := tree.at[0]
+		if l := tree.locations[at]; tree.at[1] != at || tree.at[2] != at || l.path != location || !tree.isRack(at) || int(l.level) != strings.Count(strings.TrimSuffix(location, "/"), "/") {
+			t.Errorf("the nodes are in %+v, %v; want %s", l, tree.at, location)
 		}
-	}
-	if got := (Schema{}).Depth(); got != 3 {
-		t.Error(got)
 	}
 }
 

@@ -68,8 +68,8 @@ func TestSortOfOzone(t *testing.T) {
 						nodes[4] = nodes[0] // a duplicate
 					case 6:
 						nodes = nil
-						for n := range tree.Nodes() {
-							nodes = append(nodes, n.Number)
+						for n := range tree.ids {
+							nodes = append(nodes, muster.NodeNumber(n))
 						}
 						nodes = append(nodes, muster.NoNode, 4711)
 					}
