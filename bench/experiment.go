@@ -30,10 +30,10 @@ type Experiment struct {
 	// longer lists only the first of the directories. Results say how many.
 	RoundTime time.Duration
 
-	// Located has each arm list with locations too: a status then says where its blocks are, the
-	// nearest replica first. They are in containers on a simulated cluster of datanodes in this
-	// process. It is for a server of our own.
-	Located bool
+	// Located has each arm list with locations too: a status then says where its blocks are. They
+	// are in containers on a simulated cluster of datanodes in this process. It is for a server of
+	// our own. Sorted asks for the replicas that are nearest to a datanode first.
+	Located, Sorted bool
 
 	// Dir is an empty folder for the store of a server of the experiment's own. Serve
 	// starts that in a process of its own, when the tree is filled; in-process listings
@@ -99,6 +99,9 @@ func (e *Experiment) Validate() error {
 	}
 	if e.Located && e.Server != "" {
 		return errors.New("with locations, on a server that runs already: its datanodes would have to take the tables' containers; leave out the server")
+	}
+	if e.Sorted && !e.Located {
+		return errors.New("replicas in order, and no locations; ask for these too")
 	}
 	for _, p := range e.Places {
 		if own := e.Server == ""; own != (p.Name != running) {
@@ -202,7 +205,7 @@ func (e *Experiment) runInProcess(ctx context.Context) (err error) {
 		return err
 	}
 	at := func(columns rows.Columns, located bool) source {
-		return direct{lister, muster.Identity{User: tableOwner, Groups: []string{tableGroup}}, columns, located}
+		return direct{lister, muster.Identity{User: tableOwner, Groups: []string{tableGroup}}, columns, located, e.reader()}
 	}
 	for _, s := range e.Shapes {
 		if err := e.compare(ctx, tableRoot, cell{shape: s, place: Place{Name: inProcess}}, at, at); err != nil {
@@ -316,7 +319,7 @@ func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (er
 			shape: s, place: p, carried: counted.proxy.Carried,
 			server: func(ctx context.Context) (usage, error) { return serverUsage(ctx, timed) },
 			empty:  func(ctx context.Context) error { _, err := timed.Capabilities(ctx); return err },
-		}, through(timed), through(counted.client))
+		}, through(timed, e.reader()), through(counted.client, e.reader()))
 		if err != nil {
 			return err
 		}
@@ -328,8 +331,16 @@ func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (er
 type sources func(columns rows.Columns, located bool) source
 
 // through are those of a client.
-func through(c *client.Client) sources {
-	return func(columns rows.Columns, located bool) source { return wire{c, columns, located} }
+func through(c *client.Client, reader string) sources {
+	return func(columns rows.Columns, located bool) source { return wire{c, columns, located, reader} }
+}
+
+// reader is whose nearest replicas come first: one of the datanodes; "": they come in no order.
+func (e *Experiment) reader() string {
+	if !e.Sorted {
+		return ""
+	}
+	return e.placed.cluster.Host(0)
 }
 
 // counted is a client whose bytes are counted.

@@ -25,12 +25,13 @@ type wire struct {
 	client  *client.Client
 	columns rows.Columns
 	located bool
+	reader  string // whose nearest replicas come first, if located; "": they come in no order
 }
 
 func (w wire) options(limit int) client.ListOptions {
 	o := client.ListOptions{Limit: limit, Columns: w.columns}
 	if w.located {
-		o.Locations, o.Sorted = muster.LocationsHint, true
+		o.Locations, o.Sorted, o.Reader = muster.LocationsHint, w.reader != "", w.reader
 	}
 	return o
 }
@@ -62,14 +63,14 @@ type direct struct {
 	caller  muster.Identity
 	columns rows.Columns
 	located bool
+	reader  string // as of wire
 }
 
-// options are those of a listing. A client on this machine would be the reader.
 func (d direct) options(limit int) listing.Options {
 	o := listing.Options{Limit: limit, Columns: d.columns}
 	if d.located {
 		o.Columns |= rows.LocatedColumns
-		o.Locations, o.Sorted, o.From = muster.LocationsHint, true, "127.0.0.1"
+		o.Locations, o.Sorted, o.Reader = muster.LocationsHint, d.reader != "", d.reader
 	}
 	return o
 }
