@@ -57,7 +57,7 @@ func (a *app) topology(ctx context.Context, asJSON bool) error {
 	}
 	t, err := c.Topology(ctx)
 	if err != nil {
-		return err
+		return answered(err)
 	}
 	if asJSON {
 		report := topologyReport{Boot: t.Boot, Version: t.Version, Warning: t.Warning, Levels: []levelReport{}, Nodes: []nodeReport{}, Rules: []ruleReport{}}
@@ -73,7 +73,7 @@ func (a *app) topology(ctx context.Context, asJSON bool) error {
 		return json.NewEncoder(a.stdout).Encode(report)
 	}
 	if t.Warning != "" {
-		a.errorf("the rack file is not up to date: %s", t.Warning)
+		a.errorf("the rack file cannot be used, and racks are as before: %s", t.Warning)
 	}
 	return a.drawTopology(&t)
 }
