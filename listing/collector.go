@@ -146,7 +146,6 @@ func (c *collector) begin(view *namespace.View) {
 	c.left.bytes += c.size()
 	c.fresh, c.full = true, false
 	c.heads.reset()
-	c.places.files = c.places.files[:0]
 }
 
 // open says whether the page may take up another path. The first always fits.

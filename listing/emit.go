@@ -136,7 +136,7 @@ func (c *collector) add() {
 		c.heads.want(c.row.ID, c.rows.Len(), len(c.outcomes))
 	}
 	if c.located() && c.row.Kind == muster.File {
-		c.places.want(&c.row, len(c.outcomes))
+		markNoData(&c.row)
 	}
 	c.rows.Append(uint32(c.position.index), &c.row)
 	c.position.rows++

@@ -97,18 +97,19 @@ func (c *Cache) Get(ctx context.Context, ids []uint64, out []Located) error {
 	now := c.now()
 	var wants []want
 	var firsts [stage]*entry
-	for i, id := range ids {
-		if i%stage == 0 {
-			c.index.fetch(ids[i:min(i+stage, len(ids))], &firsts)
-		}
-		if e := firsts[i%stage].find(id); e != nil && c.fresh(e, now) {
-			e.touch()
-			out[i] = c.located(e)
-		} else {
-			if wants == nil {
-				wants = make([]want, 0, len(ids)-i)
+	for at := 0; at < len(ids); at += stage {
+		some := ids[at:min(at+stage, len(ids))]
+		c.index.fetch(some, &firsts)
+		for i, id := range some {
+			if e := firsts[i%stage].find(id); e != nil && c.fresh(e, now) {
+				e.touch()
+				out[at+i] = c.located(e)
+				continue
 			}
-			wants = append(wants, want{id: id, out: i})
+			if wants == nil {
+				wants = make([]want, 0, len(ids)-at-i)
+			}
+			wants = append(wants, want{id: id, out: at + i})
 		}
 	}
 	c.lookups.hit(len(ids)-len(wants), ids)

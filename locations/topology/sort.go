@@ -19,7 +19,9 @@ const few = 16
 // room. Nothing is allocated for up to 16 nodes, if dst has room for them.
 func (r *Reader) Sort(dst, nodes []muster.NodeNumber, seed uint64) []muster.NodeNumber {
 	var room [few]uint64
-	for _, k := range sorted(r.keys(room[:0], nodes), seed) {
+	keys := r.keys(room[:0], nodes)
+	Arrange(keys, seed)
+	for _, k := range keys {
 		dst = append(dst, muster.NodeNumber(k))
 	}
 	return dst
@@ -31,7 +33,9 @@ func (r *Reader) Nearest(dst, nodes []muster.NodeNumber, n int, seed uint64) ([]
 		return dst, fmt.Errorf("%w: the nearest %d of %d nodes", muster.ErrInvalid, n, len(nodes))
 	}
 	var room [few]uint64
-	for _, k := range sorted(r.keys(room[:0], nodes), seed)[:n] {
+	keys := r.keys(room[:0], nodes)
+	Arrange(keys, seed)
+	for _, k := range keys[:n] {
 		dst = append(dst, muster.NodeNumber(k))
 	}
 	return dst, nil
@@ -45,7 +49,8 @@ func (r *Reader) Order(dst []int, nodes []muster.NodeNumber, seed uint64) []int 
 	for i, k := range keys {
 		keys[i] = k>>32<<32 | uint64(i)
 	}
-	for _, k := range sorted(keys, seed) {
+	Arrange(keys, seed)
+	for _, k := range keys {
 		dst = append(dst, int(uint32(k)))
 	}
 	return dst
@@ -64,32 +69,45 @@ func (r *Reader) keys(dst []uint64, nodes []muster.NodeNumber) []uint64 {
 	return dst
 }
 
-// sorted shuffles the keys, and sorts them by cost so that those of one cost stay in the
-// order that the shuffle left them in: of these, each is as likely.
-func sorted(keys []uint64, seed uint64) []uint64 {
-	shuffle(keys, seed)
+// Arrange sorts keys by their upper half, as Sort does nodes by their cost: those alike in it
+// come in a random order, which the seed decides. The lower half is the caller's. Nothing is
+// allocated for up to 16 keys.
+func Arrange(keys []uint64, seed uint64) {
 	if len(keys) > few {
-		slices.SortStableFunc(keys, func(a, b uint64) int { return cmp.Compare(a>>32, b>>32) })
-		return keys
+		arrangeMany(keys, seed)
+		return
 	}
-	for i := 1; i < len(keys); i++ {
-		k := keys[i]
-		at := i
-		for ; at > 0 && keys[at-1]>>32 > k>>32; at-- {
-			keys[at] = keys[at-1]
+	// Which of two comes first is as good as random, and so are jumps that depend on it: so
+	// each key's place is counted instead.
+	var order, room [few]uint64
+	var places [few]uint8
+	for i, k := range keys {
+		var random, less uint64
+		seed, random = next(seed)
+		at, mine := uint8(i), k>>32<<32|random>>32
+		for j, other := range order[:i] {
+			_, less = bits.Sub64(mine, other, 0)
+			places[j] += uint8(less)
+			at -= uint8(less)
 		}
-		keys[at] = k
+		order[i], room[i], places[i] = mine, k, at
 	}
-	return keys
+	for i := range keys {
+		keys[places[i]%few] = room[i]
+	}
 }
 
-// shuffle puts the keys into a random order, each being as likely.
-func shuffle(keys []uint64, seed uint64) {
-	for i := len(keys) - 1; i > 0; i-- {
-		var r uint64
-		seed, r = next(seed)
-		k, _ := bits.Mul64(r, uint64(i+1))
-		keys[i], keys[k] = keys[k], keys[i]
+func arrangeMany(keys []uint64, seed uint64) {
+	type key struct{ order, key uint64 }
+	all := make([]key, len(keys))
+	for i, k := range keys {
+		var random uint64
+		seed, random = next(seed)
+		all[i] = key{k>>32<<32 | random>>32, k}
+	}
+	slices.SortStableFunc(all, func(a, b key) int { return cmp.Compare(a.order, b.order) })
+	for i := range all {
+		keys[i] = all[i].key
 	}
 }
 
