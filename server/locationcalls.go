@@ -51,12 +51,12 @@ func (c *locationCalls) Register(ctx context.Context, r *pb.RegisterRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	return &pb.RegisterReply{Number: uint32(known.Number), Rack: known.Rack, HeartbeatMs: known.Heartbeat.Milliseconds(), Boot: known.Boot}, nil
+	return &pb.RegisterReply{Number: uint32(known.Number), Rack: known.Rack, HeartbeatMs: known.Heartbeat.Milliseconds(), Session: known.Session}, nil
 }
 
 // Heartbeat says that a datanode lives.
 func (c *locationCalls) Heartbeat(_ context.Context, r *pb.HeartbeatRequest) (*pb.HeartbeatReply, error) {
-	report, err := c.registry.Heartbeat(muster.NodeNumber(r.GetNumber()), r.GetBoot())
+	report, err := c.registry.Heartbeat(muster.NodeNumber(r.GetNumber()), r.GetSession())
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (c *locationCalls) Report(stream pb.DRPCLocations_ReportStream) error {
 			return fmt.Errorf("a report without an end: %w", err)
 		}
 	}
-	unknown, err := c.registry.Report(muster.NodeNumber(first.GetNumber()), first.GetBoot(), first.GetFull(), replicas)
+	unknown, err := c.registry.Report(muster.NodeNumber(first.GetNumber()), first.GetSession(), first.GetFull(), replicas)
 	if err != nil {
 		return err
 	}

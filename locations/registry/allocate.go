@@ -70,7 +70,7 @@ func (r *Registry) Allocate(ctx context.Context, q AllocateRequest) (Allocation,
 	r.counts.allocated.Add(uint64(q.Count))
 	var named numbers
 	for i := range a.Placements {
-		named.add(a.Placements[i].Nodes)
+		named.add(a.Placements[i].Nodes...)
 	}
 	a.Nodes = r.describe(named)
 	return a, nil

@@ -169,7 +169,7 @@ func TestContainersEndWhenAMemberDoes(t *testing.T) {
 		},
 		"closed": func(t *testing.T, r *registry.Registry, n registry.Registered, containers []uint64) {
 			for _, c := range containers {
-				if _, err := r.Report(n.Number, n.Boot, false, []registry.Replica{{Container: c, Closed: true}}); err != nil {
+				if _, err := r.Report(n.Number, n.Session, false, []registry.Replica{{Container: c, Closed: true}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -30,7 +30,7 @@ type model struct {
 
 type modelNode struct {
 	g        registry.Registration
-	boot     uint64 // 0: not registered since the start
+	session  uint64 // 0: not registered since the start
 	last     time.Time
 	wanted   muster.NodeState
 	dead     bool // was, when last looked
@@ -74,7 +74,7 @@ func (m *model) restart() {
 	}
 	m.r, m.started, m.settled = r, time.Now(), len(m.nodes) == 0
 	for _, n := range m.nodes {
-		n.boot, n.last, n.dead, n.reported, n.asked = 0, time.Time{}, false, false, true
+		n.session, n.last, n.dead, n.reported, n.asked = 0, time.Time{}, false, false, true
 	}
 	for _, c := range m.containers {
 		c.forget()
@@ -124,7 +124,7 @@ func (m *model) register() {
 		m.t.Fatalf("%s: %+v, %v; want number %d", g.ID, got, err, at)
 	}
 	n := m.nodes[at]
-	n.boot, n.last, n.dead, n.asked = got.Boot, time.Now(), false, true
+	n.session, n.last, n.dead, n.asked = got.Session, time.Now(), false, true
 }
 
 func (m *model) importSome() {
@@ -183,11 +183,11 @@ func (m *model) report(full bool) {
 		}
 		all = append(all, p)
 	}
-	unknown, err := m.r.Report(number, n.boot, full, all)
-	if errors.Is(err, muster.ErrNotFound) != (n.boot == 0) || n.boot != 0 && (err != nil || unknown != want) {
+	unknown, err := m.r.Report(number, n.session, full, all)
+	if errors.Is(err, muster.ErrNotFound) != (n.session == 0) || n.session != 0 && (err != nil || unknown != want) {
 		m.t.Fatalf("report: %d unknown, want %d; %v", unknown, want, err)
 	}
-	if n.boot == 0 {
+	if n.session == 0 {
 		return
 	}
 	n.last, n.dead = time.Now(), false
@@ -226,8 +226,8 @@ func (c *modelContainer) hear(n muster.NodeNumber, full bool, i int, all []regis
 func (m *model) pass() {
 	var live []registry.Registered
 	for i, n := range m.nodes {
-		if n.boot != 0 && m.rng.IntN(3) > 0 {
-			live = append(live, registry.Registered{Number: muster.NodeNumber(i), Boot: n.boot})
+		if n.session != 0 && m.rng.IntN(3) > 0 {
+			live = append(live, registry.Registered{Number: muster.NodeNumber(i), Session: n.session})
 		}
 	}
 	time.Sleep(time.Duration(m.rng.IntN(40_000))*time.Millisecond + 500*time.Microsecond)
@@ -235,7 +235,7 @@ func (m *model) pass() {
 	m.look()
 	for _, l := range live {
 		n := m.nodes[l.Number]
-		asked, err := m.r.Heartbeat(l.Number, l.Boot)
+		asked, err := m.r.Heartbeat(l.Number, l.Session)
 		if err != nil || asked != n.asked {
 			m.t.Fatalf("heartbeat of %s: asked %v, want %v; %v", n.g.ID, asked, n.asked, err)
 		}
