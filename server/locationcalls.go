@@ -137,11 +137,17 @@ func (c *locationCalls) Lookup(ctx context.Context, r *pb.LookupRequest) (*pb.Lo
 		return nil, err
 	}
 	reply, at := &pb.LookupReply{Nodes: rpc.NodesToPB(answer.Nodes)}, rpc.PositionsOf(answer.Nodes)
-	reply.Placements = make([]*pb.Placement, len(answer.Outcomes))
+	replicas := 0
 	for i := range answer.Outcomes {
+		replicas += len(answer.Outcomes[i].Placement.Nodes)
+	}
+	messages, room := make([]pb.Placement, len(answer.Outcomes)), make([]uint32, 0, replicas)
+	reply.Placements = make([]*pb.Placement, len(messages))
+	for i := range messages {
 		o := &answer.Outcomes[i]
-		reply.Placements[i] = at.Placement(&o.Placement, o.Err)
-		reply.Placements[i].Container = r.Containers[i]
+		room = at.Place(&messages[i], room, &o.Placement, o.Err)
+		messages[i].Container = r.Containers[i]
+		reply.Placements[i] = &messages[i]
 	}
 	return reply, nil
 }
