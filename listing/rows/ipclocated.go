@@ -40,6 +40,9 @@ func NewLocatedIPCWriter(w io.Writer, c Columns) *IPCWriter {
 	return newIPCWriter(w, c.Normal()|LocatedColumns, true)
 }
 
+// LocatedSchema is the schema of such a stream, of the columns c and the blocks alone.
+func LocatedSchema(c Columns) *arrow.Schema { return ipcSchema(c.Normal()|ColBlocks, true) }
+
 // WriteLocated writes a batch to the stream of NewLocatedIPCWriter; node gives the datanode at
 // a position of the batch's table of nodes.
 func (w *IPCWriter) WriteLocated(b *Batch, path func(i int) string, node func(position uint32) *muster.Node) error {
