@@ -49,7 +49,7 @@ func TestLocationsAreMeasured(t *testing.T) {
 	for _, r := range results {
 		seen = append(seen, fmt.Sprint(r.Case, " ", r.Goroutines, " ", r.Arm))
 		if r.Bench != "locations" || !r.Equal || r.OpsPerSecond <= 0 || r.P99 < r.P50 || r.Arm == "service" && r.Ratio != 1 ||
-			!r.CPUNamespace.Known() || !r.CPULocations.Known() {
+			!r.CPUNamespace.Known() || !r.CPULocations.Known() || !r.CPUClient.Known() {
 			t.Errorf("%+v", r)
 		}
 	}

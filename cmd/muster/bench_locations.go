@@ -33,8 +33,8 @@ as the control, which is the status without locations; of files in 4 block group
 and in 12 blocks (replicated/3), in containers on simulated datanodes.
 
 Each arm has a namespace server in a process of its own; the location service of both is in a
-third one. Arms take turns; figures are medians of the rounds. CPU is that of the server's
-processes for each call. Answers of both arms are compared before.`,
+third one. Arms take turns; figures are medians of the rounds. CPU is that of the servers'
+processes and of this one for each call. Answers of both arms are compared before.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := refuseServer(cmd); err != nil {
@@ -98,12 +98,12 @@ func (a *app) startConfigured(ctx context.Context, dir, config string, args ...s
 	return a.startChild(ctx, append(args, "--config", file, "--listen", "127.0.0.1:0", "--log-level", "error", "--data", dir)...)
 }
 
-// printLocationsCPU prints what calls cost the servers.
+// printLocationsCPU prints what calls cost all processes.
 func (a *app) printLocationsCPU(results []bench.LocationsMeasurement) error {
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\ncase\tgoroutines\tarm\tCPU µs a call, namespace\tlocation service\t\n")
+	fmt.Fprint(t, "\ncase\tgoroutines\tarm\tCPU µs a call, namespace\tlocation service\tclient\t\n")
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t\n", r.Case, r.Goroutines, r.Arm, short(r.CPUNamespace), short(r.CPULocations))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", r.Case, r.Goroutines, r.Arm, short(r.CPUNamespace), short(r.CPULocations), short(r.CPUClient))
 	}
 	return t.Flush()
 }
