@@ -124,6 +124,9 @@ func TestBrokenSnapshotStreamFailsAndIsNotResumed(t *testing.T) {
 	p.recorded()
 	want := listed(t, c.List(t.Context(), slices.Values(paths), o))
 	ends := boundaries(t, p.recorded())
+	if len(ends) < 5 {
+		t.Fatalf("%d messages are too few to cut", len(ends))
+	}
 	for _, at := range ends[1 : len(ends)-2] { // what is late of the call before may come first; a message passes anyway
 		p.cutAfter(at + 1)
 		_, err := client.Collect(c.List(t.Context(), slices.Values(paths), o))
