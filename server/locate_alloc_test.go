@@ -20,7 +20,7 @@ func TestALocatedCallCostsAFewAllocationsAndNoneForABlock(t *testing.T) {
 	}
 	key := keyFile(t, 1)
 	in := start(t, server.Options{KeyFile: key})
-	const many = 300
+	const many = 1000
 	join(t, in.Addr().String(), key, 4).fillContainers(t, in.Registry(), many)
 	containers := make([]uint64, many)
 	for i := range containers {
@@ -44,7 +44,7 @@ func TestALocatedCallCostsAFewAllocationsAndNoneForABlock(t *testing.T) {
 				t.Fatal(err)
 			}
 			ask, answer := plain(b), new(plain)
-			return testing.AllocsPerRun(100, func() {
+			return testing.AllocsPerRun(30, func() {
 				if err := in.pool.Invoke(ctx, "/muster.v1.Namespace/"+name, plainEncoding{}, &ask, answer); err != nil {
 					t.Fatal(err)
 				}
