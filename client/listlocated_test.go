@@ -76,7 +76,11 @@ func locatedFrame(all ...placed) []byte {
 	}
 	for _, p := range all {
 		for _, nodes := range p.blocks {
-			b.AppendNodes(nodes, nodes != nil)
+			if nodes == nil {
+				b.AppendUnknown()
+			} else {
+				b.AppendNodes(nodes, []uint32{uint32(len(nodes))})
+			}
 		}
 	}
 	return b.AppendFrame(nil)

@@ -27,12 +27,17 @@ type places struct {
 	nodeTable
 	of       Places
 	topology *topology.Map
-	reader   *topology.Reader // of the current page's replicas; nil: they are not sorted, or all are alike
+	sorted   bool
+	reader   *topology.Reader // from whom the page's replicas are sorted; nil: all are alike
 
-	ids    []uint64            // of the page's blocks
-	found  []locations.Located // by block
+	ids    []uint64 // of the page's blocks
+	cached [256]*muster.Placement
+	found  []locations.Located // of the blocks that memory knows nothing of, and those after them
 	keys   []uint64            // of a block's replicas, while they are sorted
-	chosen []uint32            // positions of a block's nodes
+
+	// Of blocks whose rows do not have them yet.
+	nodes []uint32 // positions in the table
+	ends  []uint32 // of each block's nodes
 }
 
 func (p *places) reset() {
@@ -60,23 +65,59 @@ func (c *collector) locate(ctx context.Context, paths []string, done int) (int, 
 		return done, nil
 	}
 	p.ids = c.rows.AppendContainers(p.ids[:0])
-	if err := p.ask(ctx); err != nil {
+	p.page++
+	p.sorted, p.reader = c.options.Sorted, c.reader()
+	seed := rand.Uint64()
+	at := 0
+	for n := 1; n > 0 && at < len(p.ids); at += n {
+		n = p.recall(p.ids[at:])
+		for i, placement := range p.cached[:n] {
+			if err := p.choose(placement, seed+uint64(at+i)); err != nil {
+				done = c.unknown(paths, done, p.ids[at+i], err)
+			}
+		}
+		clear(p.cached[:n])
+		c.placed()
+	}
+	if at == len(p.ids) {
+		return done, nil
+	}
+	if err := p.ask(ctx, p.ids[at:]); err != nil {
 		return done, err
 	}
 	defer clear(p.found)
-	p.page++
-	p.reader = c.reader()
-	sorted, must, seed := c.options.Sorted, c.options.Locations == muster.LocationsMust, rand.Uint64()
-	first := c.position.next() - uint64(done) // index of paths[0]
 	for i := range p.found {
-		known, err := p.choose(&p.found[i], sorted, seed+uint64(i))
-		if err != nil && must {
-			at := int(uint64(c.rows.PathOfNext()) - first)
-			done = c.unlocated(paths[at], at, done, p.ids[i], err)
+		l := &p.found[i]
+		err := l.Err
+		if err == nil {
+			err = p.choose(l.Placement, seed+uint64(at+i))
 		}
-		c.rows.AppendNodes(p.chosen, known)
+		if err != nil {
+			done = c.unknown(paths, done, p.ids[at+i], err)
+		}
 	}
+	c.placed()
 	return done, nil
+}
+
+// placed adds the nodes of the blocks to their rows.
+func (c *collector) placed() {
+	p := &c.places
+	c.rows.AppendNodes(p.nodes, p.ends)
+	p.nodes, p.ends = p.nodes[:0], p.ends[:0]
+}
+
+// unknown is for a block of which it is not known where it is. It takes and returns how many
+// paths are finished.
+func (c *collector) unknown(paths []string, done int, container uint64, err error) int {
+	c.placed()
+	if c.options.Locations == muster.LocationsMust && !errors.Is(err, muster.ErrNotFound) {
+		first := c.position.next() - uint64(done) // index of paths[0]
+		at := int(uint64(c.rows.PathOfNext()) - first)
+		done = c.unlocated(paths[at], at, done, container, err)
+	}
+	c.rows.AppendUnknown()
+	return done
 }
 
 // unlocated ends a path of the page, or changes how it ended, for it must know what cannot be
@@ -93,19 +134,27 @@ func (c *collector) unlocated(path string, at, done int, container uint64, err e
 	return done
 }
 
-// ask has the places of the containers looked up. Its error is the context's.
-func (p *places) ask(ctx context.Context) error {
-	if cap(p.found) < len(p.ids) {
+// recall has the places of the first containers looked up in memory, and returns of how many.
+func (p *places) recall(ids []uint64) int {
+	if p.of == nil {
+		return 0
+	}
+	return p.of.Cached(ids[:min(len(ids), len(p.cached))], p.cached[:])
+}
+
+// ask has the places of containers looked up. Its error is the context's.
+func (p *places) ask(ctx context.Context, ids []uint64) error {
+	if cap(p.found) < len(ids) {
 		p.found = make([]locations.Located, cap(p.ids))
 	}
-	p.found = p.found[:len(p.ids)]
+	p.found = p.found[:len(ids)]
 	if p.of == nil {
 		for i := range p.found {
 			p.found[i].Err = fmt.Errorf("%w: this server knows of no locations", muster.ErrUnavailable)
 		}
 		return nil
 	}
-	if err := p.of.Get(ctx, p.ids, p.found); err != nil {
+	if err := p.of.Get(ctx, ids, p.found); err != nil {
 		clear(p.found)
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
 			return cause // why the stream ends says more than what it waited for
@@ -140,31 +189,24 @@ func notNow(container uint64, err error) error {
 // errTooManyNodes is of blocks whose nodes a page has no room for.
 var errTooManyNodes = fmt.Errorf("%w: too many datanodes for one page; list fewer paths, or in a stream", muster.ErrUnavailable)
 
-// choose sets p.chosen to where a block is. If that is not known there is an error, unless it
-// is known that the container does not exist.
-func (p *places) choose(l *locations.Located, sorted bool, seed uint64) (known bool, err error) {
-	p.chosen = p.chosen[:0]
-	if l.Err != nil {
-		if errors.Is(l.Err, muster.ErrNotFound) {
-			return false, nil
-		}
-		return false, l.Err
-	}
-	nodes := l.Placement.Nodes
-	_, _, coded := l.Placement.Replication.Coding()
+// choose adds the nodes of a block to those that its rows do not have yet.
+func (p *places) choose(l *muster.Placement, seed uint64) error {
+	before := len(p.nodes)
+	_, _, coded := l.Replication.Coding()
 	switch {
 	case coded:
-		p.index(nodes)
-	case sorted:
-		p.sort(nodes, seed)
+		p.index(l.Nodes)
+	case p.sorted:
+		p.sort(l.Nodes, seed)
 	default:
-		p.list(nodes)
+		p.list(l.Nodes)
 	}
 	if p.refused {
-		p.refused, p.chosen = false, p.chosen[:0]
-		return false, errTooManyNodes
+		p.refused, p.nodes = false, p.nodes[:before]
+		return errTooManyNodes
 	}
-	return true, nil
+	p.ends = append(p.ends, uint32(len(p.nodes)))
+	return nil
 }
 
 // entry returns the entry of a node, if there is one.
@@ -194,13 +236,17 @@ func orderOf(cost int32, s muster.NodeState) uint32 {
 
 // list chooses nodes as they come.
 func (p *places) list(nodes []muster.NodeNumber) {
-	chosen := p.chosen
+	to := p.nodes
 	for _, n := range nodes[:min(len(nodes), maxReplicas)] {
-		if e := p.entry(n); e != nil {
-			chosen = append(chosen, e.position)
+		e := p.find(n)
+		if e == nil {
+			e = p.entry(n)
+		}
+		if e != nil {
+			to = append(to, e.position)
 		}
 	}
-	p.chosen = chosen
+	p.nodes = to
 }
 
 // index chooses the nodes of an erasure-coded block: their positions are the replica indexes.
@@ -210,22 +256,25 @@ func (p *places) index(nodes []muster.NodeNumber) {
 		if e := p.entry(n); e != nil {
 			position = e.position
 		}
-		p.chosen = append(p.chosen, position)
+		p.nodes = append(p.nodes, position)
 	}
 }
 
 // sort chooses nodes in their order for the reader.
 func (p *places) sort(nodes []muster.NodeNumber, seed uint64) {
-	keys := p.keys[:0]
+	keys, to := p.keys[:0], p.nodes
 	for _, n := range nodes {
-		if e := p.entry(n); e != nil {
+		e := p.find(n)
+		if e == nil {
+			e = p.entry(n)
+		}
+		if e != nil {
 			keys = append(keys, uint64(e.order)<<32|uint64(e.position))
 		}
 	}
 	topology.Arrange(keys, seed)
-	chosen := p.chosen
 	for _, k := range keys[:min(len(keys), maxReplicas)] {
-		chosen = append(chosen, uint32(k))
+		to = append(to, uint32(k))
 	}
-	p.keys, p.chosen = keys, chosen
+	p.keys, p.nodes = keys, to
 }

@@ -119,6 +119,29 @@ func (c *Cache) Get(ctx context.Context, ids []uint64, out []Located) error {
 	return c.load(ctx, wants, out)
 }
 
+// Cached is Get for who needs placements alone and can do without those that are not in
+// memory: it gives those of the first of ids, and returns how many. It is fewer than all if the
+// next one is not there.
+func (c *Cache) Cached(ids []uint64, out []*muster.Placement) (n int) {
+	now := c.now()
+	var firsts [stage]*entry
+	defer func() { c.lookups.hit(n, ids) }()
+	for n < len(ids) {
+		some := ids[n:min(n+stage, len(ids))]
+		c.index.fetch(some, &firsts)
+		for i, id := range some {
+			e := firsts[i%stage].find(id)
+			if e == nil || !c.fresh(e, now) {
+				return n
+			}
+			e.touch()
+			out[n] = &e.placement
+			n++
+		}
+	}
+	return n
+}
+
 // Refresh is Get for containers of which earlier answers proved wrong: it answers with
 // what was loaded after them. If that fails, what is cached stays as it is.
 func (c *Cache) Refresh(ctx context.Context, stale []Stale, out []Located) error {

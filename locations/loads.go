@@ -142,7 +142,7 @@ func (c *Cache) receive(id uint64, o *Outcome, sequence uint64) loaded {
 		}
 	}
 	e := &entry{placement: *p, sequence: sequence}
-	e.placement.Nodes = slices.Clone(p.Nodes)
+	e.placement.Nodes = append(e.room[:0], p.Nodes...)
 	return loaded{entry: e, says: true}
 }
 

@@ -3,6 +3,7 @@ package rows
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -35,24 +36,38 @@ func (b *Builder) PathOfNext() uint32 {
 	return le.Uint32(b.rowChunks[row/chunkRows].pathIndex[4*(row%chunkRows):])
 }
 
-// AppendNodes says where the first of these blocks is, by positions in the table of nodes of
-// the call; not known: nobody knows. It is called for all blocks before AppendFrame, or for
-// none: then all are unknown.
-func (b *Builder) AppendNodes(nodes []uint32, known bool) {
-	le, j := binary.LittleEndian, uint(b.located)%chunkBlocks
-	if !known {
-		b.unknown, nodes = append(b.unknown, b.located), nil
-	}
-	dst := b.nodes
+// AppendNodes says where the first of these blocks are, by positions in the table of nodes of
+// the call: each has the nodes from the end of the one before to its own end. It, or
+// AppendUnknown, is called for all blocks before AppendFrame, or for none: then all are unknown.
+func (b *Builder) AppendNodes(nodes, ends []uint32) {
+	le, first := binary.LittleEndian, uint32(len(b.nodes)/4)
+	b.nodes = slices.Grow(b.nodes, 4*len(nodes))
+	to := b.nodes[len(b.nodes):][:4*len(nodes)]
+	b.nodes = b.nodes[:len(b.nodes)+len(to)]
 	for _, n := range nodes {
 		if n == Absent {
 			b.absent++
 		}
-		dst = le.AppendUint32(dst, n)
+		le.PutUint32(to, n)
+		to = to[4:]
 	}
-	b.nodes = dst
-	le.PutUint32(b.blockChunks[b.located/chunkBlocks].nodes[4*j:], uint32(len(dst)/4))
-	b.located++
+	for len(ends) > 0 {
+		j := b.located % chunkBlocks
+		column := b.blockChunks[b.located/chunkBlocks].nodes[4*j:]
+		n := min(chunkBlocks-j, len(ends))
+		for _, end := range ends[:n] {
+			le.PutUint32(column, first+end)
+			column = column[4:]
+		}
+		ends = ends[n:]
+		b.located += n
+	}
+}
+
+// AppendUnknown says that it is unknown where the first of these blocks is.
+func (b *Builder) AppendUnknown() {
+	b.unknown = append(b.unknown, b.located)
+	b.AppendNodes(nil, []uint32{0})
 }
 
 // counts returns the counts of the frame. Blocks without nodes are unknown.

@@ -71,43 +71,49 @@ func (r *Reader) keys(dst []uint64, nodes []muster.NodeNumber) []uint64 {
 
 // Arrange sorts keys by their upper half, as Sort does nodes by their cost: those alike in it
 // come in a random order, which the seed decides. The lower half is the caller's. Nothing is
-// allocated for up to 16 keys.
+// allocated.
 func Arrange(keys []uint64, seed uint64) {
-	if len(keys) > few {
-		arrangeMany(keys, seed)
+	if len(keys) == 3 {
+		arrangeThree((*[3]uint64)(keys), seed)
 		return
 	}
-	// Which of two comes first is as good as random, and so are jumps that depend on it: so
-	// each key's place is counted instead.
-	var order, room [few]uint64
-	var places [few]uint8
-	for i, k := range keys {
-		var random, less uint64
-		seed, random = next(seed)
-		at, mine := uint8(i), k>>32<<32|random>>32
-		for j, other := range order[:i] {
-			_, less = bits.Sub64(mine, other, 0)
-			places[j] += uint8(less)
-			at -= uint8(less)
-		}
-		order[i], room[i], places[i] = mine, k, at
+	shuffle(keys, seed) // and what follows is stable: of those alike, each order is as likely
+	if len(keys) > few {
+		slices.SortStableFunc(keys, func(a, b uint64) int { return cmp.Compare(a>>32, b>>32) })
+		return
 	}
-	for i := range keys {
-		keys[places[i]%few] = room[i]
+	for i := 1; i < len(keys); i++ {
+		k := keys[i]
+		at := i
+		for ; at > 0 && keys[at-1]>>32 > k>>32; at-- {
+			keys[at] = keys[at-1]
+		}
+		keys[at] = k
 	}
 }
 
-func arrangeMany(keys []uint64, seed uint64) {
-	type key struct{ order, key uint64 }
-	all := make([]key, len(keys))
-	for i, k := range keys {
-		var random uint64
-		seed, random = next(seed)
-		all[i] = key{k>>32<<32 | random>>32, k}
-	}
-	slices.SortStableFunc(all, func(a, b key) int { return cmp.Compare(a.order, b.order) })
-	for i := range all {
-		keys[i] = all[i].key
+// arrangeThree is Arrange for the replicas that most files have. Which of them comes first is
+// as good as random, so no jump depends on it.
+func arrangeThree(keys *[3]uint64, seed uint64) {
+	seed, r := next(seed)
+	seed, s := next(seed)
+	_, t := next(seed)
+	a, b, c := keys[0]>>32<<32|r>>32, keys[1]>>32<<32|s>>32, keys[2]>>32<<32|t>>32
+	_, ba := bits.Sub64(b, a, 0) // 1: b comes before a
+	_, ca := bits.Sub64(c, a, 0)
+	_, cb := bits.Sub64(c, b, 0)
+	var sorted [4]uint64 // of length 4 so that no index needs a check
+	sorted[(ba+ca)%4], sorted[(1-ba+cb)%4], sorted[(2-ca-cb)%4] = keys[0], keys[1], keys[2]
+	*keys = [3]uint64(sorted[:3])
+}
+
+// shuffle puts the keys into a random order, each being as likely.
+func shuffle(keys []uint64, seed uint64) {
+	for i := len(keys) - 1; i > 0; i-- {
+		var r uint64
+		seed, r = next(seed)
+		k, _ := bits.Mul64(r, uint64(i+1))
+		keys[i], keys[k] = keys[k], keys[i]
 	}
 }
 
