@@ -99,7 +99,7 @@ func (r *Registry) take(d *demand, a *Allocation, used map[uint64]struct{}) {
 		}
 		if _, again := used[c.id]; !again {
 			used[c.id] = struct{}{}
-			a.Placements = append(a.Placements, muster.Placement{Container: c.id, Replication: c.replication, Nodes: c.members})
+			a.Placements = append(a.Placements, muster.Placement{Container: c.id, Replication: c.replication, Nodes: slices.Clone(c.members)})
 		}
 	}
 }

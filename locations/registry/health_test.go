@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations/registry"
@@ -182,6 +184,36 @@ func TestOfTwoDatanodesWithOneIDTheLastIsKnown(t *testing.T) {
 			t.Errorf("the second is silent: %v", err)
 		}
 	})
+}
+
+// TestEachRegistrationFromElsewhereHasASessionOfItsOwn, also of those that come at once; that of
+// the datanode that is known is good.
+func TestEachRegistrationFromElsewhereHasASessionOfItsOwn(t *testing.T) {
+	r := open(t, registry.Options{})
+	var all [50]registry.Registered
+	var registering errgroup.Group
+	for i := range all {
+		registering.Go(func() (err error) {
+			g := registration(0, "/r")
+			g.Host = fmt.Sprint("host", i)
+			all[i], err = r.Register(t.Context(), g)
+			return err
+		})
+	}
+	if err := registering.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	sessions := map[uint64]bool{}
+	for i, n := range all {
+		sessions[n.Session] = true
+		_, err := r.Heartbeat(n.Number, n.Session)
+		if known := r.Datanodes()[0].Node.Host == fmt.Sprint("host", i); known != (err == nil) || !known && !errors.Is(err, muster.ErrExists) {
+			t.Errorf("the datanode of host%d is known: %v, and hears %v", i, known, err)
+		}
+	}
+	if len(sessions) != len(all) {
+		t.Errorf("%d sessions of %d datanodes", len(sessions), len(all))
+	}
 }
 
 // TestAFollowerHearsOfEveryChange, and of nothing else.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
@@ -151,7 +152,7 @@ func (r *Registry) container(id uint64) (Container, numbers, error) {
 	if c == nil {
 		return Container{}, named, o.Err
 	}
-	d := Container{Outcome: o, NextLocalID: c.next, Closed: c.closed, Replication: c.replication, Members: c.members}
+	d := Container{Outcome: o, NextLocalID: c.next, Closed: c.closed, Replication: c.replication, Members: slices.Clone(c.members)}
 	named.add(c.members...)
 	named.add(o.Placement.Nodes...)
 	for _, p := range c.replicas {

@@ -83,17 +83,18 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registered, er
 			return Registered{}, fmt.Errorf("register datanode %s: %w", g.ID, err)
 		}
 	}
-	var n *node
-	err := r.writer.do(ctx, func(b *batch) (show func(), err error) {
-		n, show, err = r.planRegister(b, g)
-		return show, err
+	var known Registered
+	err := r.writer.do(ctx, func(b *batch) (func(), error) {
+		n, show, err := r.planRegister(b, g)
+		return func() {
+			show()
+			known = Registered{Number: n.number, Rack: n.rack, Heartbeat: r.opts.Heartbeat, Session: r.boot + n.moves}
+		}, err
 	})
 	if err != nil {
 		return Registered{}, fmt.Errorf("register datanode %s: %w", g.ID, err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Registered{Number: n.number, Rack: n.rack, Heartbeat: r.opts.Heartbeat, Session: r.boot + n.moves}, nil
+	return known, nil
 }
 
 func (r *Registry) planRegister(b *batch, g Registration) (*node, func(), error) {
