@@ -46,7 +46,7 @@ range, takes one call a path.`,
 	return cmd
 }
 
-const readerUsage = "order replicas for this `READER`: a host, an address or a rack; empty: this machine"
+const readerUsage = "order replicas for this `READER`: a host, an address or a rack (MUSTER_READER); empty: this machine"
 
 // locatedReader adds --reader to the flags of a verb that has --located too.
 func (a *app) locatedReader(flags *pflag.FlagSet) {
