@@ -2,7 +2,6 @@ package topology
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -25,20 +24,6 @@ func (r *Reader) Sort(dst, nodes []muster.NodeNumber, seed uint64) []muster.Node
 		dst = append(dst, muster.NodeNumber(k))
 	}
 	return dst
-}
-
-// Nearest is Sort, and appends the first n of it only. It is an error if there are fewer.
-func (r *Reader) Nearest(dst, nodes []muster.NodeNumber, n int, seed uint64) ([]muster.NodeNumber, error) {
-	if n < 0 || n > len(nodes) {
-		return dst, fmt.Errorf("%w: the nearest %d of %d nodes", muster.ErrInvalid, n, len(nodes))
-	}
-	var room [few]uint64
-	keys := r.keys(room[:0], nodes)
-	Arrange(keys, seed)
-	for _, k := range keys[:n] {
-		dst = append(dst, muster.NodeNumber(k))
-	}
-	return dst, nil
 }
 
 // Order is Sort, and appends the positions in nodes instead: of an erasure-coded placement

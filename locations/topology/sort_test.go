@@ -47,7 +47,8 @@ func topologies(t *testing.T) map[string]*Tree {
 	return trees
 }
 
-// TestSortOfOzone restates the sort table of TestNetworkTopologyImpl.
+// TestSortOfOzone restates the sort table of TestNetworkTopologyImpl. The n nearest are the
+// first n of all; there is no way to ask for more.
 func TestSortOfOzone(t *testing.T) {
 	for name, tree := range topologies(t) {
 		t.Run(name, func(t *testing.T) {
@@ -98,19 +99,6 @@ func checkSorts(t *testing.T, name string, r *Reader, nodes []muster.NodeNumber,
 	for n := range len(nodes) + 1 {
 		if got := r.Sort(nil, nodes[:n], seed); len(got) != n || wellFormed(r, got, nodes[:n], before[:n]) != nil {
 			t.Errorf("reader %s, the first %d of %v: %v", name, n, nodes, got)
-		}
-		if got, err := r.Nearest(nil, nodes, n, seed); err != nil || !slices.Equal(got, all[:n]) {
-			t.Errorf("reader %s, the nearest %d of %v: %v, %v; sorted %v", name, n, nodes, got, err, all)
-		}
-	}
-}
-
-func TestNearestOfMoreThanThereAreIsAnError(t *testing.T) {
-	r := mustNew(t, Schema{}, cluster(4, 2)).Reader(Detached("x"))
-	dst := []muster.NodeNumber{9}
-	for _, n := range []int{3, -1} {
-		if got, err := r.Nearest(dst, []muster.NodeNumber{0, 1}, n, 0); !errors.Is(err, muster.ErrInvalid) || !slices.Equal(got, dst) {
-			t.Errorf("the nearest %d of 2: %v, %v", n, got, err)
 		}
 	}
 }
@@ -230,7 +218,7 @@ func TestSortAllocatesNothing(t *testing.T) {
 			seed++
 			r := m.ReaderFor(host)
 			dst = r.Sort(dst[:0], nodes, seed)
-			dst, _ = r.Nearest(dst[:0], nodes, 3, seed)
+			dst = r.Sort(dst[:0], nodes[:3], seed)
 			positions = r.Order(positions[:0], nodes, seed)
 		}); allocs != 0 {
 			t.Errorf("client %s: %v allocations", host, allocs)
