@@ -33,7 +33,7 @@ type topologyReport struct {
 	Boot    uint64        `json:"boot,string"` // more digits than JSON's readers keep
 	Version uint64        `json:"version"`
 	Warning string        `json:"warning,omitempty"`
-	Levels  []levelReport `json:"levels"` // none: root, rack and node
+	Levels  []levelReport `json:"levels"` // from the root to the nodes
 	Nodes   []nodeReport  `json:"nodes"`
 	Rules   []ruleReport  `json:"rules"`
 }

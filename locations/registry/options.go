@@ -112,6 +112,7 @@ func (o Options) filled() Options {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = defaultMemTableBytes
 	}
+	o.Schema = o.Schema.Explicit()
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}

@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,22 @@ func TestGoodSchemas(t *testing.T) {
 		if l := tree.locations[at]; tree.at[1] != at || tree.at[2] != at || l.path != location || !tree.isRack(at) || int(l.level) != strings.Count(strings.TrimSuffix(location, "/"), "/") {
 			t.Errorf("the nodes are in %+v, %v; want %s", l, tree.at, location)
 		}
+	}
+}
+
+func TestASchemaWithItsDefaultsWrittenOutIsTheSame(t *testing.T) {
+	for _, s := range []Schema{{}, {[]Level{{Name: "root", Cost: 5}, {Name: "dc", Cost: 3, Prefix: "dc", Default: "home"}, {Name: "rack"}, {Name: "node"}}}} {
+		e := s.Explicit()
+		if err := e.Validate(); err != nil || e.DefaultLocation() != s.DefaultLocation() || e.Depth() != s.Depth() || len(e.Levels) != e.Depth() {
+			t.Errorf("%+v is %+v, %v", s, e, err)
+		}
+		if again := e.Explicit(); !slices.Equal(again.Levels, e.Levels) {
+			t.Errorf("%+v is %+v", e, again)
+		}
+	}
+	want := []Level{{Name: "root", Cost: 1}, {Name: "rack", Cost: 1, Default: "default-rack"}, {Name: "node"}}
+	if got := (Schema{}).Explicit().Levels; !slices.Equal(got, want) {
+		t.Errorf("the default is %+v", got)
 	}
 }
 
