@@ -156,7 +156,8 @@ func (c *Cache) fail(l *load, err error) {
 }
 
 // land ends what a load is to one container, and returns the answer: the newest there
-// is. This is where the rules of the package are kept.
+// is, or the error of a load that is not sent, above which nothing is. This is where the
+// rules of the package are kept.
 func (c *Cache) land(l *load, id uint64, got loaded, now time.Duration) Located {
 	f := c.flights[id]
 	old := c.index.find(id)
@@ -173,7 +174,7 @@ func (c *Cache) land(l *load, id uint64, got loaded, now time.Duration) Located 
 		c.flights[id] = f
 	}
 	switch {
-	case old != nil && old.sequence > l.sequence && c.fresh(old, now):
+	case l.sequence > 0 && old != nil && old.sequence > l.sequence && c.fresh(old, now):
 		return c.located(old)
 	case got.err != nil:
 		return Located{Err: got.err}
