@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cockroachdb/pebble/vfs"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/muster-fs/muster"
@@ -16,7 +15,7 @@ import (
 // BenchmarkLookupReply is what a look-up of 10,000 of 100,000 containers on 50 datanodes takes
 // of the location service beside the wire, and what its answer takes of who asks.
 func BenchmarkLookupReply(b *testing.B) {
-	r, err := registry.Open("registry", registry.Options{FS: vfs.NewMem()})
+	r, err := registry.Open(b.TempDir(), registry.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
