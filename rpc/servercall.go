@@ -85,7 +85,7 @@ func (c *call) run() (err error) {
 	}
 	m, known := s.methods[c.name]
 	if !known {
-		return fmt.Errorf("%w: the server has no call %.100q; it may be older than the client", muster.ErrInvalid, c.name)
+		return fmt.Errorf("%w: the server has no call %.100q; it may be older than the client, or have another role", muster.ErrInvalid, c.name)
 	}
 	md, _ := drpcmetadata.Get(c.ctx)
 	if err := checkMetadata(md); err != nil {
