@@ -155,9 +155,8 @@ func (c *Cache) fail(l *load, err error) {
 	close(l.done)
 }
 
-// land ends what a load is to one container, and returns the answer: the newest there
-// is, or the error of a load that is not sent, above which nothing is. This is where the
-// rules of the package are kept.
+// land ends what a load is to one container, and returns the answer: the newest there is,
+// or the error of a load that was not sent. This is where the rules of the package are kept.
 func (c *Cache) land(l *load, id uint64, got loaded, now time.Duration) Located {
 	f := c.flights[id]
 	old := c.index.find(id)

@@ -186,6 +186,14 @@ func TestAServerHasALocationServiceOfItsOwn(t *testing.T) {
 	if in.counter(t, "location_service_nodes") != 4 || in.counter(t, "location_service_reachable") != 1 || in.counter(t, "location_cache_loads") == 0 {
 		t.Error("the counters do not tell of the location service")
 	}
+	for name, some := range map[string]bool{
+		"hits": true, "misses": true, "load_seconds": true, "loaded": true, "nodes": true,
+		"load_errors": false, "evictions": false, "forced": false, "unkept": false, "loading": false, "waiting": false,
+	} {
+		if n := in.counter(t, "location_cache_"+name); some != (n > 0) {
+			t.Errorf("location_cache_%s is %v", name, n)
+		}
+	}
 }
 
 func TestUsersDoNotCallTheLocationService(t *testing.T) {
