@@ -51,8 +51,9 @@ type collector struct {
 	heads   heads
 	places  places
 
-	row     muster.Row
-	scratch []byte
+	row      muster.Row
+	expected int // places of the row's blocks, if they are asked for
+	scratch  []byte
 }
 
 // bounds are what a page ends at; each is at least 1.

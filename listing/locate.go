@@ -71,9 +71,10 @@ func (c *collector) locate(ctx context.Context, paths []string, done int) (int, 
 	at := 0
 	for n := 1; n > 0 && at < len(p.ids); at += n {
 		n = p.recall(p.ids[at:])
-		for i, placement := range p.cached[:n] {
-			if err := p.choose(placement, seed+uint64(at+i)); err != nil {
-				done = c.unknown(paths, done, p.ids[at+i], err)
+		for i := 0; i < n; i++ {
+			i += p.choose(p.cached[i:n], seed+uint64(at+i))
+			if i < n {
+				done = c.unknown(paths, done, p.ids[at+i], errTooManyNodes)
 			}
 		}
 		clear(p.cached[:n])
@@ -87,10 +88,9 @@ func (c *collector) locate(ctx context.Context, paths []string, done int) (int, 
 	}
 	defer clear(p.found)
 	for i := range p.found {
-		l := &p.found[i]
-		err := l.Err
-		if err == nil {
-			err = p.choose(l.Placement, seed+uint64(at+i))
+		err := p.found[i].Err
+		if err == nil && p.choose([]*muster.Placement{p.found[i].Placement}, seed+uint64(at+i)) == 0 {
+			err = errTooManyNodes
 		}
 		if err != nil {
 			done = c.unknown(paths, done, p.ids[at+i], err)
@@ -189,34 +189,40 @@ func notNow(container uint64, err error) error {
 // errTooManyNodes is of blocks whose nodes a page has no room for.
 var errTooManyNodes = fmt.Errorf("%w: too many datanodes for one page; list fewer paths, or in a stream", muster.ErrUnavailable)
 
-// choose adds the nodes of a block to those that its rows do not have yet.
-func (p *places) choose(l *muster.Placement, seed uint64) error {
-	before := len(p.nodes)
-	_, _, coded := l.Replication.Coding()
-	switch {
-	case coded:
-		p.index(l.Nodes)
-	case p.sorted:
-		p.sort(l.Nodes, seed)
-	default:
-		p.list(l.Nodes)
+// choose adds the nodes of blocks to those that their rows do not have yet. It returns of how
+// many blocks, fewer than all if there is no room for those of the next one.
+func (p *places) choose(blocks []*muster.Placement, seed uint64) int {
+	nodes := p.nodes
+	for i, l := range blocks {
+		before := len(nodes)
+		if _, _, coded := l.Replication.Coding(); coded {
+			nodes = p.index(nodes, l.Nodes)
+		} else if p.sorted {
+			nodes = p.sort(nodes, l.Nodes, seed+uint64(i))
+		} else {
+			for _, n := range l.Nodes[:min(len(l.Nodes), maxReplicas)] {
+				if e := p.find(n); e != nil {
+					nodes = append(nodes, e.position())
+				} else if e := p.entry(n); e != nil {
+					nodes = append(nodes, e.position())
+				}
+			}
+		}
+		if p.refused {
+			p.refused, p.nodes = false, nodes[:before]
+			return i
+		}
+		p.ends = append(p.ends, uint32(len(nodes)))
 	}
-	if p.refused {
-		p.refused, p.nodes = false, p.nodes[:before]
-		return errTooManyNodes
-	}
-	p.ends = append(p.ends, uint32(len(p.nodes)))
-	return nil
+	p.nodes = nodes
+	return len(blocks)
 }
 
-// entry returns the entry of a node, if there is one.
+// entry returns the entry of a node that the page has not named yet, if there is one.
 func (p *places) entry(n muster.NodeNumber) *tableEntry {
-	if e := p.find(n); e != nil {
-		return e
-	}
 	e := p.lookUp(n, p.of)
 	if e != nil {
-		e.order = orderOf(p.reader.Cost(n), e.record.State)
+		e.place = uint64(orderOf(p.reader.Cost(n), e.record.State))<<32 | uint64(e.position())
 	}
 	return e
 }
@@ -234,47 +240,36 @@ func orderOf(cost int32, s muster.NodeState) uint32 {
 	return dead
 }
 
-// list chooses nodes as they come.
-func (p *places) list(nodes []muster.NodeNumber) {
-	to := p.nodes
+// index adds the nodes of an erasure-coded block: their positions are the replica indexes.
+func (p *places) index(dst []uint32, nodes []muster.NodeNumber) []uint32 {
 	for _, n := range nodes[:min(len(nodes), maxReplicas)] {
 		e := p.find(n)
 		if e == nil {
 			e = p.entry(n)
 		}
 		if e != nil {
-			to = append(to, e.position)
+			dst = append(dst, e.position())
+		} else {
+			dst = append(dst, rows.Absent)
 		}
 	}
-	p.nodes = to
+	return dst
 }
 
-// index chooses the nodes of an erasure-coded block: their positions are the replica indexes.
-func (p *places) index(nodes []muster.NodeNumber) {
-	for _, n := range nodes[:min(len(nodes), maxReplicas)] {
-		position := uint32(rows.Absent)
-		if e := p.entry(n); e != nil {
-			position = e.position
-		}
-		p.nodes = append(p.nodes, position)
-	}
-}
-
-// sort chooses nodes in their order for the reader.
-func (p *places) sort(nodes []muster.NodeNumber, seed uint64) {
-	keys, to := p.keys[:0], p.nodes
+// sort adds the nodes of a block in their order for the reader.
+func (p *places) sort(dst []uint32, nodes []muster.NodeNumber, seed uint64) []uint32 {
+	keys := p.keys[:0]
 	for _, n := range nodes {
-		e := p.find(n)
-		if e == nil {
-			e = p.entry(n)
-		}
-		if e != nil {
-			keys = append(keys, uint64(e.order)<<32|uint64(e.position))
+		if e := p.find(n); e != nil {
+			keys = append(keys, e.place)
+		} else if e := p.entry(n); e != nil {
+			keys = append(keys, e.place)
 		}
 	}
+	p.keys = keys
 	topology.Arrange(keys, seed)
 	for _, k := range keys[:min(len(keys), maxReplicas)] {
-		to = append(to, uint32(k))
+		dst = append(dst, uint32(k))
 	}
-	p.keys, p.nodes = keys, to
+	return dst
 }

@@ -18,11 +18,12 @@ type nodeTable struct {
 }
 
 type tableEntry struct {
-	record   *muster.Node // that was sent or is among those added
-	position uint32
-	page     uint32 // in which the record was looked up last; 0: none
-	order    uint32 // of the page's replicas if they are sorted, the least first
+	record *muster.Node // that was sent or is among those added
+	place  uint64       // its position, below what the page's replicas are sorted by
+	page   uint32       // in which the record was looked up last; 0: none
 }
+
+func (e *tableEntry) position() uint32 { return uint32(e.place) }
 
 // nodeBytes is an upper bound of what a node takes in a message beside its texts.
 const nodeBytes = 40
@@ -66,7 +67,7 @@ func (t *nodeTable) lookUp(n muster.NodeNumber, of Places) *tableEntry {
 		if e.record == nil {
 			t.used = append(t.used, n)
 		}
-		e.record, e.position = record, t.next
+		e.record, e.place = record, uint64(t.next)
 		t.next++
 		t.added = append(t.added, *record)
 		t.size += size

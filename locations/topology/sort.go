@@ -87,9 +87,7 @@ func arrangeThree(keys *[3]uint64, seed uint64) {
 	_, ba := bits.Sub64(b, a, 0) // 1: b comes before a
 	_, ca := bits.Sub64(c, a, 0)
 	_, cb := bits.Sub64(c, b, 0)
-	var sorted [4]uint64 // of length 4 so that no index needs a check
-	sorted[(ba+ca)%4], sorted[(1-ba+cb)%4], sorted[(2-ca-cb)%4] = keys[0], keys[1], keys[2]
-	*keys = [3]uint64(sorted[:3])
+	keys[ba+ca], keys[1-ba+cb], keys[2-ca-cb] = keys[0], keys[1], keys[2]
 }
 
 // shuffle puts the keys into a random order, each being as likely.
