@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/vfs"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/locations/registry"
 	"github.com/muster-fs/muster/locations/topology"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -160,6 +164,60 @@ func TestATopologyTellsTheCacheOfDatanodesAndIsTakenIntoUseIfItIsAnother(t *test
 		cancel()
 		_ = wait()
 	})
+}
+
+// TestATopologyArrivesWhole: levels, their costs, and rules are as the service has them
+// (HDDS-9678), so distances are what they are there.
+func TestATopologyArrivesWhole(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "racks")
+	if err := os.WriteFile(file, []byte("10.0.0.0/8 /dc1/r1\n10.9.0.0/16 /dc2/r1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	schema := topology.Schema{Levels: []topology.Level{{Name: "root", Cost: 5}, {Name: "dc", Cost: 3, Prefix: "dc", Default: "elsewhere"}, {Name: "rack", Cost: 1}, {Name: "node", Cost: 9}}}
+	r, err := registry.Open("locations", registry.Options{FS: vfs.NewMem(), Schema: schema, MappingFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	for i, g := range []registry.Registration{{Rack: "/dc1/r1"}, {Address: "10.0.0.1"}, {Rack: "/dc1/r2"}, {Address: "10.9.0.1"}, {Rack: "/elsewhere/default-rack"}, {}} {
+		g.ID, g.Host, g.Port = fmt.Sprint("dn", i), fmt.Sprint("h", i), 1
+		if _, err := r.Register(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply, err := (&locationCalls{registry: r, serving: t.Context()}).Topology(t.Context(), &pb.TopologyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire, err := proto.Marshal(reply)
+	if err == nil {
+		err = proto.Unmarshal(wire, reply)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, _, err := treeFromPB(reply)
+	if err != nil || tree.Len() != 6 || len(tree.Skipped()) > 0 {
+		t.Fatal(err, tree.Skipped())
+	}
+	var m topology.Map
+	m.Swap(tree)
+	for reader, want := range map[string][]int32{
+		"dn0":         {0, 2, 8, 18, 18, 18},
+		"10.0.0.77":   {2, 2, 8, 18, 18, 18},
+		"10.9.0.77":   {18, 18, 18, 2, 18, 18},
+		"/elsewhere":  {14, 14, 14, 14, 4, 4}, // 5 up, 5, 3 and 1 down
+		"/dc1/r2":     {8, 8, 2, 18, 18, 18},
+		"h5":          {18, 18, 18, 18, 2, 0},
+		"192.168.0.1": {0, 0, 0, 0, 0, 0}, // nobody knows it
+	} {
+		from := m.ReaderFor(reader)
+		for n, cost := range want {
+			if got := from.Cost(muster.NodeNumber(n)); got != cost {
+				t.Errorf("from %s to node %d: %d, want %d", reader, n, got, cost)
+			}
+		}
+	}
 }
 
 // FuzzLookupReply: whatever a location service sends, the answer is for the containers that
