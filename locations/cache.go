@@ -143,7 +143,8 @@ func (c *Cache) Cached(ids []uint64, out []*muster.Placement) (n int) {
 }
 
 // Refresh is Get for containers of which earlier answers proved wrong: it answers with
-// what was loaded after them. If that fails, what is cached stays as it is.
+// what was loaded after them, and with anything if Seen is zero. If that fails, what is
+// cached stays as it is.
 func (c *Cache) Refresh(ctx context.Context, stale []Stale, out []Located) error {
 	out = out[:len(stale)]
 	wants := make([]want, len(stale))
