@@ -181,14 +181,12 @@ func (m *Member) heartbeat(ctx context.Context) error {
 	defer cancel()
 	known := m.registered()
 	reply, err := m.client.Heartbeat(ctx, &pb.HeartbeatRequest{Number: known.GetNumber(), Session: known.GetSession()})
-	wanted := reply.GetReport()
-	if errors.Is(err, muster.ErrNotFound) {
-		err, wanted = m.register(ctx), true
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, muster.ErrNotFound):
+		return m.register(ctx) // the next one brings the wish for a report
+	case err != nil:
 		return fmt.Errorf("heartbeat: %w", err)
-	}
-	if !wanted {
+	case !reply.GetReport():
 		return nil
 	}
 	select {
