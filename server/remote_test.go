@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/vfs"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/muster-fs/muster"
@@ -174,7 +173,7 @@ func TestATopologyArrivesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := topology.Schema{Levels: []topology.Level{{Name: "root", Cost: 5}, {Name: "dc", Cost: 3, Prefix: "dc", Default: "elsewhere"}, {Name: "rack", Cost: 1}, {Name: "node", Cost: 9}}}
-	r, err := registry.Open("locations", registry.Options{FS: vfs.NewMem(), Schema: schema, MappingFile: file})
+	r, err := registry.Open(t.TempDir(), registry.Options{Schema: schema, MappingFile: file})
 	if err != nil {
 		t.Fatal(err)
 	}
