@@ -162,9 +162,9 @@ func (p part) read() (sum int64) {
 // hosts returns the hosts of the k-th block of row i, in their order; false: it is unknown where
 // the block is.
 func (p part) hosts(b *rows.Batch, i, k int) (hosts []string, known bool) {
-	n := b.NumNodes(i, k)
-	for j := range n {
-		at, present := b.Node(i, k, j)
+	nodes, known := b.Nodes(i, k)
+	for j := range nodes.Len() {
+		at, present := nodes.At(j)
 		switch {
 		case !present:
 		case p.batch != nil:
@@ -175,7 +175,7 @@ func (p part) hosts(b *rows.Batch, i, k int) (hosts []string, known bool) {
 			hosts = append(hosts, "a node that was not told of")
 		}
 	}
-	return hosts, n >= 0
+	return hosts, known
 }
 
 // decoded returns the rows, the path of each row, and the first failure of a path: an

@@ -13,14 +13,21 @@ import (
 // NumReplicas returns the number of places of the k-th block of row i, of a listing with
 // locations: of an erasure-coded block one for each index, from 1, up to the last replica
 // that is there. -1: where the block is is unknown, or was not asked for.
-func (b *Batch) NumReplicas(i, k int) int { return b.NumNodes(i, k) }
+func (b *Batch) NumReplicas(i, k int) int {
+	nodes, known := b.Nodes(i, k)
+	if !known {
+		return -1
+	}
+	return nodes.Len()
+}
 
 // Replica returns what is in the j-th place of the k-th block of row i, from 0 to
 // NumReplicas(i, k)-1. Its Node is nil if the replica of an erasure-coded block is absent.
 // It allocates nothing: nodes are shared, and not to be changed.
 func (b *Batch) Replica(i, k, j int) Replica {
 	var r Replica
-	if at, present := b.Node(i, k, j); present {
+	nodes, _ := b.Nodes(i, k)
+	if at, present := nodes.At(j); present {
 		r.Node = b.nodes[at]
 	}
 	if _, _, coded := b.Replication(i).Coding(); coded {
@@ -33,8 +40,9 @@ func (b *Batch) Replica(i, k, j int) Replica {
 func (b *Batch) Replicas(i, k int) iter.Seq[Replica] {
 	return func(yield func(Replica) bool) {
 		_, _, coded := b.Replication(i).Coding()
-		for j := range b.NumReplicas(i, k) { // no more than -1 times
-			at, present := b.Node(i, k, j)
+		nodes, _ := b.Nodes(i, k)
+		for j := range nodes.Len() {
+			at, present := nodes.At(j)
 			if !present {
 				continue
 			}

@@ -72,14 +72,14 @@ func (b *Batch) replicas(node func(position uint32) *muster.Node) arrow.Array {
 	for i := range b.Len() {
 		_, _, coded := b.Replication(i).Coding()
 		for k := range b.NumBlocks(i) {
-			n := b.NumNodes(i, k)
-			if n < 0 {
+			nodes, known := b.Nodes(i, k)
+			if !known {
 				lists.AppendNull()
 				continue
 			}
 			lists.Append(true)
-			for j := range n {
-				if at, present := b.Node(i, k, j); present {
+			for j := range nodes.Len() {
+				if at, present := nodes.At(j); present {
 					index := 0
 					if coded {
 						index = j + 1

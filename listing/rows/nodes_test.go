@@ -65,10 +65,10 @@ func placesOf(b *Batch) (places [][]uint32) {
 	for i := range b.Len() {
 		for k := range b.NumBlocks(i) {
 			var nodes []uint32
-			if n := b.NumNodes(i, k); n >= 0 {
-				nodes = make([]uint32, n)
+			if n, known := b.Nodes(i, k); known {
+				nodes = make([]uint32, n.Len())
 				for j := range nodes {
-					at, present := b.Node(i, k, j)
+					at, present := n.At(j)
 					if nodes[j] = at; !present {
 						nodes[j] = Absent
 					}
@@ -240,8 +240,9 @@ func TestNodesTakeNoAllocation(t *testing.T) {
 		"read": func() {
 			for i := range batch.Len() {
 				for k := range batch.NumBlocks(i) {
-					for j := range max(0, batch.NumNodes(i, k)) {
-						at, _ := batch.Node(i, k, j)
+					nodes, _ := batch.Nodes(i, k)
+					for j := range nodes.Len() {
+						at, _ := nodes.At(j)
 						sum += int(at)
 					}
 				}
