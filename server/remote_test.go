@@ -126,6 +126,7 @@ func TestATopologyTellsTheCacheOfDatanodesAndIsTakenIntoUseIfItIsAnother(t *test
 		tell := func(boot, version uint64, warning string, nodes ...*pb.Node) {
 			s.topologies <- &pb.TopologyReply{Boot: boot, Version: version, Nodes: nodes, Warning: warning}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 		}
 		host := func() string {
 			var out [1]locations.Located
