@@ -98,9 +98,8 @@ func (b *Batch) Block(i, k int) muster.Block {
 
 // Nodes are the places of one block, by positions in the table of nodes of the call.
 type Nodes struct {
-	positions []byte
-	validity  []byte // from the first place of the batch on; nil: none is absent
-	first     int
+	batch      *Batch
+	first, end int
 }
 
 // Nodes returns the places of the k-th block of a row: of an erasure-coded block one for each
@@ -112,24 +111,19 @@ func (b *Batch) Nodes(i, k int) (n Nodes, known bool) {
 		return Nodes{}, false
 	}
 	ends := b.buffers[slotNodesOffsets][4*at:][:8]
-	first, end := int(binary.LittleEndian.Uint32(ends)), int(binary.LittleEndian.Uint32(ends[4:]))
-	n = Nodes{positions: b.buffers[slotNode][4*first : 4*end], first: first}
-	if b.counts.absent > 0 {
-		n.validity = b.buffers[slotNodeValidity]
-	}
-	return n, true
+	return Nodes{b, int(binary.LittleEndian.Uint32(ends)), int(binary.LittleEndian.Uint32(ends[4:]))}, true
 }
 
 // Len returns the number of places.
-func (n *Nodes) Len() int { return len(n.positions) / 4 }
+func (n Nodes) Len() int { return n.end - n.first }
 
 // At returns the j-th place, from 0 to Len()-1: false for an erasure-coded replica that is
 // absent.
-func (n *Nodes) At(j int) (position uint32, present bool) {
-	if n.validity != nil && !bit(n.validity, n.first+j) {
+func (n Nodes) At(j int) (position uint32, present bool) {
+	if n.batch.counts.absent > 0 && !bit(n.batch.buffers[slotNodeValidity], n.first+j) {
 		return 0, false
 	}
-	return binary.LittleEndian.Uint32(n.positions[4*j:]), true
+	return binary.LittleEndian.Uint32(n.batch.buffers[slotNode][4*(n.first+j):]), true
 }
 
 // NodeBound is above all positions of nodes: a table of so many nodes will do.
