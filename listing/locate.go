@@ -56,9 +56,10 @@ func markNoData(r *muster.Row) {
 	}
 }
 
-// locate adds to the page's blocks where they are: from memory, as far as they are there, and
-// the rest by one call of the cache. It takes the paths and how many of them are finished, and returns that number: one more if the path
-// that was cut must know what cannot be known now.
+// locate adds to the page's blocks where they are: from memory up to the first that is not
+// there, and the rest by one call of the cache. It takes the paths and how many of them are
+// finished, and returns that number: one more if the path that was cut must know what cannot be
+// known now.
 func (c *collector) locate(ctx context.Context, paths []string, done int) (int, error) {
 	p := &c.places
 	if !c.located() || c.rows.Unlocated() == 0 {
