@@ -223,22 +223,9 @@ func (p *places) choose(blocks []*muster.Placement, seed uint64) int {
 func (p *places) entry(n muster.NodeNumber) *tableEntry {
 	e := p.lookUp(n, p.of)
 	if e != nil {
-		e.place = uint64(orderOf(p.reader.Cost(n), e.record.State))<<32 | uint64(e.position())
+		e.place = uint64(p.reader.Rank(n, e.record.State))<<32 | uint64(e.position())
 	}
 	return e
-}
-
-// orderOf returns what replicas are sorted by: their distance, but stale nodes come after the
-// others and dead ones last.
-func orderOf(cost int32, s muster.NodeState) uint32 {
-	const stale, dead = 1 << 31, 1<<32 - 1
-	switch {
-	case s < muster.Stale:
-		return uint32(cost)
-	case s < muster.Dead:
-		return stale | uint32(min(cost, topology.MaxCost-1))
-	}
-	return dead
 }
 
 // index adds the nodes of an erasure-coded block: their positions are the replica indexes.

@@ -175,15 +175,17 @@ func (d *description) sort(count int, from *topology.Reader) {
 	d.located.Order = make([]byte, 0, total)
 	for i, c := range d.file.in[:count] {
 		replicas := replicasOf(&d.places[c])
-		order := from.Order(room[:0], replicas, seed+uint64(i))
-		topology.SilentLast(order, func(at int) muster.NodeState {
-			if n := d.cache.Node(replicas[at]); n != nil {
-				return n.State
-			}
-			return muster.Dead // it is absent
-		})
+		order := from.Order(room[:0], replicas, seed+uint64(i), d.state)
 		for _, at := range order {
 			d.located.Order = append(d.located.Order, byte(at))
 		}
 	}
+}
+
+// state returns the state of a datanode that a placement names.
+func (d *description) state(n muster.NodeNumber) muster.NodeState {
+	if record := d.cache.Node(n); record != nil {
+		return record.State
+	}
+	return muster.Dead
 }

@@ -26,19 +26,38 @@ func (r *Reader) Sort(dst, nodes []muster.NodeNumber, seed uint64) []muster.Node
 	return dst
 }
 
-// Order is Sort, and appends the positions in nodes instead: of an erasure-coded placement
-// they are the replica indexes less one. Those of NoNode come last.
-func (r *Reader) Order(dst []int, nodes []muster.NodeNumber, seed uint64) []int {
+// Order sorts by rank: it appends to dst the positions in nodes, which of an erasure-coded
+// placement are the replica indexes less one. Otherwise it is as Sort. The state of NoNode is
+// not asked for.
+func (r *Reader) Order(dst []int, nodes []muster.NodeNumber, seed uint64, state func(muster.NodeNumber) muster.NodeState) []int {
 	var room [few]uint64
-	keys := r.keys(room[:0], nodes)
-	for i, k := range keys {
-		keys[i] = k>>32<<32 | uint64(i)
+	keys := room[:0]
+	for i, n := range nodes {
+		rank := uint32(math.MaxUint32)
+		if n != muster.NoNode {
+			rank = r.Rank(n, state(n))
+		}
+		keys = append(keys, uint64(rank)<<32|uint64(i))
 	}
 	Arrange(keys, seed)
 	for _, k := range keys {
 		dst = append(dst, int(uint32(k)))
 	}
 	return dst
+}
+
+// Rank returns what the replicas of a reader are arranged by: the cost, but a stale datanode
+// comes after the others and a dead one last. One that drains or is in maintenance serves as
+// well as any.
+func (r *Reader) Rank(n muster.NodeNumber, s muster.NodeState) uint32 {
+	const stale, dead = 1 << 31, math.MaxUint32 - 1
+	switch {
+	case s < muster.Stale:
+		return uint32(r.Cost(n))
+	case s < muster.Dead:
+		return stale | uint32(min(r.Cost(n), MaxCost-2))
+	}
+	return dead
 }
 
 // keys appends to dst for each node its cost in the upper half and its number in the lower

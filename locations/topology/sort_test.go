@@ -90,7 +90,7 @@ func checkSorts(t *testing.T, name string, r *Reader, nodes []muster.NodeNumber,
 		t.Errorf("reader %s, nodes %v: %v: %v", name, nodes, all, err)
 	}
 	var byPosition []muster.NodeNumber
-	for _, i := range r.Order(nil, nodes, seed) {
+	for _, i := range r.Order(nil, nodes, seed, inService) {
 		byPosition = append(byPosition, nodes[i])
 	}
 	if !slices.Equal(byPosition, all) {
@@ -189,6 +189,38 @@ func TestBlocksOfOneNodeSetDiffer(t *testing.T) {
 	}
 }
 
+func inService(muster.NodeNumber) muster.NodeState { return muster.InService }
+
+// TestSilentDatanodesComeLast, however near they are; what is absent comes behind them.
+func TestSilentDatanodesComeLast(t *testing.T) {
+	states := []muster.NodeState{muster.Dead, muster.Stale, muster.Maintenance, muster.InService, muster.Draining, muster.Stale, muster.Dead}
+	tree := mustNew(t, Schema{}, nodesAt("/r1", "/r1", "/r1", "/r2", "/r2", "/r2", "/r2"))
+	nodes := []muster.NodeNumber{muster.NoNode, 6, 5, 0, 1, 3, 2, 4}
+	state := func(n muster.NodeNumber) muster.NodeState { return states[n] }
+	first, tied := map[int]bool{}, map[int]bool{}
+	for seed := range uint64(1000) {
+		got := tree.Reader(tree.NodePoint(0)).Order(nil, nodes, seed, state)
+		first[got[1]], tied[got[5]] = true, true
+		if slices.Sort(got[1:3]); got[1] != 5 || got[2] != 7 { // both on the other rack
+			t.Fatal("near ones:", got)
+		}
+		slices.Sort(got[5:7]) // the dead
+		if !slices.Equal(got, []int{6, 5, 7, 4, 2, 1, 3, 0}) {
+			t.Fatal(got)
+		}
+	}
+	if len(first) != 2 || len(tied) != 2 {
+		t.Errorf("of those alike always the same came first: %v, %v", first, tied)
+	}
+	got := (*Reader)(nil).Order(nil, nodes, 1, state)
+	slices.Sort(got[:3])
+	slices.Sort(got[3:5])
+	slices.Sort(got[5:7])
+	if !slices.Equal(got, []int{5, 6, 7, 2, 4, 1, 3, 0}) {
+		t.Error("no reader:", got)
+	}
+}
+
 func TestSortAppends(t *testing.T) {
 	tree := mustNew(t, Schema{}, nodesAt("/r1", "/r2", "/r2"))
 	r := tree.Reader(tree.NodePoint(0))
@@ -202,7 +234,7 @@ func TestSortAppends(t *testing.T) {
 	if got := r.Sort(inPlace[:0], inPlace, 1); !slices.Equal(got, []muster.NodeNumber{0, 2}) {
 		t.Error("in place:", got)
 	}
-	if got := r.Order([]int{7}, []muster.NodeNumber{2, muster.NoNode, 0}, 3); !slices.Equal(got, []int{7, 2, 0, 1}) {
+	if got := r.Order([]int{7}, []muster.NodeNumber{2, muster.NoNode, 0}, 3, inService); !slices.Equal(got, []int{7, 2, 0, 1}) {
 		t.Error("positions:", got)
 	}
 }
@@ -219,7 +251,7 @@ func TestSortAllocatesNothing(t *testing.T) {
 			r := m.ReaderFor(host)
 			dst = r.Sort(dst[:0], nodes, seed)
 			dst = r.Sort(dst[:0], nodes[:3], seed)
-			positions = r.Order(positions[:0], nodes, seed)
+			positions = r.Order(positions[:0], nodes, seed, inService)
 		}); allocs != 0 {
 			t.Errorf("client %s: %v allocations", host, allocs)
 		}
