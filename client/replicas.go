@@ -100,6 +100,10 @@ type nodeTable []*muster.Node
 // in the longest listing.
 const maxTable = 4 * muster.MaxNodes
 
+// maxTold bounds the bytes that a call tells of datanodes: their records may each have a
+// kilobyte of names.
+const maxTold = 256 << 20
+
 // extend adds a message's nodes to a table, and checks that this has all that the rows name.
 func extend(b *rows.Batch, r *reply, table nodeTable, asked muster.Locations) (nodeTable, error) {
 	switch {
