@@ -214,6 +214,10 @@ func (m *Member) answer(ctx context.Context) {
 		m.mu.Lock()
 		m.reported = err
 		m.mu.Unlock()
+		select {
+		case <-m.asked: // meanwhile, for this report; for another one a heartbeat asks again
+		default:
+		}
 	}
 }
 

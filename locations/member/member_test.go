@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -179,6 +180,37 @@ func TestHeartbeatsWaitForNoReport(t *testing.T) {
 	}
 	close(listed)
 	eventually(t, "it has reported", func() bool { return s.datanode(0).Containers == 1 })
+}
+
+// The heartbeats that ask for a report while it is on its way get this one, and no other after it.
+func TestAReportOnItsWayIsNotMadeAgain(t *testing.T) {
+	s := start(t)
+	const members = 10
+	var made atomic.Int64
+	hold := make(chan struct{})
+	for i := range members {
+		s.join(member.Options{ID: "dn" + strconv.Itoa(i), Host: "dn.example", Port: uint16(i) + 1, Replicas: func() []member.Replica {
+			made.Add(1)
+			<-hold
+			return nil
+		}})
+	}
+	beats := func(n uint64) {
+		t.Helper()
+		before := s.Registry().Stats().Heartbeats
+		eventually(t, "heartbeats go on", func() bool { return s.Registry().Stats().Heartbeats >= before+n })
+	}
+	eventually(t, "all make reports", func() bool { return made.Load() == members })
+	beats(10 * members)
+	close(hold)
+	eventually(t, "all have reported", func() bool {
+		return !slices.ContainsFunc(s.Registry().Datanodes(), func(d registry.Datanode) bool { return !d.Reported })
+	})
+	beats(10 * members)
+	// An answer to a heartbeat may have crossed the report.
+	if n := made.Load(); n > members+members/2 {
+		t.Errorf("%d datanodes made %d reports", members, n)
+	}
 }
 
 // Of two datanodes with one id, the one that joined last is known; the other is told, and is known
