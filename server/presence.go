@@ -68,9 +68,10 @@ func (p *presence) lost(err error, began time.Time) {
 	p.watching.Go(p.watch)
 }
 
-// watch asks until the service answers.
+// watch asks until the service answers: first at once, since the service may have been heard late by
+// a server that was held up itself.
 func (p *presence) watch() {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for pause := time.Duration(0); ; pause = min(max(firstPause, 2*pause), longestPause) {
 		select {
 		case <-time.After(pause):
 		case <-p.asking.Done():

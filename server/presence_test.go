@@ -192,6 +192,22 @@ func TestALateFailureProvesNothing(t *testing.T) {
 	})
 }
 
+// TestAServiceThatWasSlowOnceIsBackAtOnce and not after a pause: a server that was held up itself
+// hears its service late.
+func TestAServiceThatWasSlowOnceIsBackAtOnce(t *testing.T) {
+	inFar(t, func(t *testing.T, s *far, r *remote, c *locations.Cache) {
+		s.change(func() { s.hangs = true })
+		time.AfterFunc(r.presence.patience-time.Millisecond, func() { s.change(func() { s.hangs = false }) })
+		if _, err := getAll(t.Context(), c, 1); !errors.Is(err, muster.ErrUnavailable) {
+			t.Errorf("the call that hangs: %v", err)
+		}
+		synctest.Wait()
+		if took, err := getAll(t.Context(), c, 2); err != nil || took > 0 {
+			t.Errorf("the next: %v after %v", err, took)
+		}
+	})
+}
+
 // TestAnAttemptEndsWithTheServer though the service hangs.
 func TestAnAttemptEndsWithTheServer(t *testing.T) {
 	inFar(t, func(t *testing.T, s *far, r *remote, c *locations.Cache) {
