@@ -14,14 +14,8 @@ import (
 	"github.com/muster-fs/muster/bench"
 )
 
-// locationsBenchFlags are what muster bench locations is told.
-type locationsBenchFlags struct {
-	output outputFlags
-	quick  bool
-}
-
 func newBenchLocationsCommand(a *app) *cobra.Command {
-	var f locationsBenchFlags
+	var f contestFlags
 	e := bench.NewLocations()
 	cmd := &cobra.Command{
 		Use:   "locations",
@@ -40,9 +34,7 @@ processes and of this one for each call. Answers of both arms are compared befor
 			if err := refuseServer(cmd); err != nil {
 				return err
 			}
-			if f.quick && !cmd.Flags().Changed("round-time") {
-				e.RoundTime = 200 * time.Millisecond
-			}
+			hurry(&f, cmd.Flags(), "round-time", &e.RoundTime, 200*time.Millisecond)
 			if err := e.Validate(); err != nil {
 				return usagef("%v", err)
 			}
@@ -50,18 +42,15 @@ processes and of this one for each call. Answers of both arms are compared befor
 		},
 	}
 	flags := cmd.Flags()
-	f.output.addOutput(flags, formatText, formatJSON)
 	flags.IntVar(&e.Files, "files", e.Files, "`NUMBER` of files of each kind")
 	flags.IntVar(&e.Cluster.Nodes, "nodes", 12, "`NUMBER` of datanodes")
 	flags.IntVar(&e.Cluster.Racks, "racks", 4, "`NUMBER` of racks")
 	flags.IntSliceVar(&e.Goroutines, "goroutines", e.Goroutines, "`NUMBERS` of goroutines that call, each measured by itself")
-	flags.IntVar(&e.Rounds, "rounds", e.Rounds, "`NUMBER` of rounds")
-	flags.DurationVar(&e.RoundTime, "round-time", e.RoundTime, "`TIME` that an arm runs in a round")
-	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: rounds of 200ms")
+	f.add(flags, &e.Rounds, &e.RoundTime, "take less than a minute: rounds of 200ms")
 	return cmd
 }
 
-func (a *app) benchLocations(ctx context.Context, f *locationsBenchFlags, e *bench.Locations) (err error) {
+func (a *app) benchLocations(ctx context.Context, f *contestFlags, e *bench.Locations) (err error) {
 	dir, err := temporaryFolder("muster-bench-")
 	if err != nil {
 		return err

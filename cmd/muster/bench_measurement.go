@@ -5,9 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/muster-fs/muster/bench"
 )
+
+// contestFlags are what an experiment is told whose arms take turns at one operation.
+type contestFlags struct {
+	output outputFlags
+	quick  bool
+}
+
+// add adds the flags; rounds and roundTime are the experiment's.
+func (f *contestFlags) add(flags *pflag.FlagSet, rounds *int, roundTime *time.Duration, quick string) {
+	f.output.addOutput(flags, formatText, formatJSON)
+	flags.IntVar(rounds, "rounds", *rounds, "`NUMBER` of rounds")
+	flags.DurationVar(roundTime, "round-time", *roundTime, "`TIME` that an arm runs in a round")
+	flags.BoolVar(&f.quick, "quick", false, quick)
+}
+
+// hurry makes a choice of --quick, unless it is made by a flag.
+func hurry[T any](f *contestFlags, flags *pflag.FlagSet, flag string, choice *T, quick T) {
+	if f.quick && !flags.Changed(flag) {
+		*choice = quick
+	}
+}
 
 // measured is a measurement, or one with figures of its own.
 type measured interface{ Of() bench.Measurement }

@@ -12,14 +12,8 @@ import (
 	"github.com/muster-fs/muster/bench"
 )
 
-// resolveFlags are what muster bench resolve is told.
-type resolveFlags struct {
-	output outputFlags
-	quick  bool
-}
-
 func newBenchResolveCommand(a *app) *cobra.Command {
-	var f resolveFlags
+	var f contestFlags
 	e := bench.NewResolve()
 	cmd := &cobra.Command{
 		Use:   "resolve",
@@ -38,9 +32,7 @@ operation in 16. Answers of both arms are compared before, refusals too.`,
 			if err := refuseServer(cmd); err != nil {
 				return err
 			}
-			if f.quick && !cmd.Flags().Changed("round-time") {
-				e.RoundTime = 200 * time.Millisecond
-			}
+			hurry(&f, cmd.Flags(), "round-time", &e.RoundTime, 200*time.Millisecond)
 			if err := e.Validate(); err != nil {
 				return usagef("%v", err)
 			}
@@ -48,16 +40,13 @@ operation in 16. Answers of both arms are compared before, refusals too.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.output.addOutput(flags, formatText, formatJSON)
 	flags.IntVar(&e.Files, "files", e.Files, "`NUMBER` of files, each in a directory of its own")
 	flags.IntSliceVar(&e.Goroutines, "goroutines", e.Goroutines, "`NUMBERS` of goroutines that open, each measured by itself")
-	flags.IntVar(&e.Rounds, "rounds", e.Rounds, "`NUMBER` of rounds")
-	flags.DurationVar(&e.RoundTime, "round-time", e.RoundTime, "`TIME` that an arm runs in a round")
-	flags.BoolVar(&f.quick, "quick", false, "take a few seconds: rounds of 200ms")
+	f.add(flags, &e.Rounds, &e.RoundTime, "take a few seconds: rounds of 200ms")
 	return cmd
 }
 
-func (a *app) benchResolve(ctx context.Context, f *resolveFlags, e *bench.Resolve) (err error) {
+func (a *app) benchResolve(ctx context.Context, f *contestFlags, e *bench.Resolve) (err error) {
 	if e.Dir, err = temporaryFolder("muster-bench-"); err != nil {
 		return err
 	}
