@@ -107,13 +107,13 @@ type Server struct {
 	conns     map[*serverConn]struct{}
 }
 
-// NewServer returns a server of the service that desc describes, with impl's methods.
+// NewServer returns a server of the service for users that desc describes, with impl's methods.
 func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error) {
 	s, err := newServer(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.AddService(impl, desc); err != nil {
+	if err := s.add(impl, desc, forUsers); err != nil {
 		return nil, err
 	}
 	return s, nil

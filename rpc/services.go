@@ -39,12 +39,6 @@ func NewPeerServer(impl any, desc drpc.Description, o ServerOptions) (*Server, e
 	return s, nil
 }
 
-// AddService adds a service for users to the one that the server was made with. It comes
-// before Serve.
-func (s *Server) AddService(impl any, desc drpc.Description) error {
-	return s.add(impl, desc, forUsers)
-}
-
 // AddPeerService adds a service for peers: calls on connections that have not proven the
 // cluster key are answered with muster.ErrUnauthenticated. The server needs a PeerKey. It
 // comes before Serve.
