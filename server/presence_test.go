@@ -62,6 +62,18 @@ func (f *far) LocationsStatus(ctx context.Context, _ *pb.LocationsStatusRequest)
 	return &pb.LocationsStatusReply{}, f.answer(ctx)
 }
 
+// Topology has nothing new, and waits for it.
+func (f *far) Topology(ctx context.Context, r *pb.TopologyRequest) (*pb.TopologyReply, error) {
+	select {
+	case <-time.After(time.Duration(r.GetWaitMs()) * time.Millisecond):
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return nil, muster.CodeOf(ctx.Err())
+	}
+	return &pb.TopologyReply{Boot: r.GetBoot(), Version: r.GetVersion(), Unchanged: true}, f.answer(ctx)
+}
+
 // inFar runs a test in a bubble with a cache over a far service.
 func inFar(t *testing.T, f func(t *testing.T, s *far, r *remote, c *locations.Cache)) {
 	t.Helper()
@@ -206,6 +218,23 @@ func TestAServiceThatWasSlowOnceIsBackAtOnce(t *testing.T) {
 			t.Errorf("the next: %v after %v", err, took)
 		}
 	})
+}
+
+// TestUsersDoNotWaitForATopology however long they want to: else they could keep all connections to
+// the service, or with a time that has passed make it seem silent.
+func TestUsersDoNotWaitForATopology(t *testing.T) {
+	for _, wait := range []time.Duration{-time.Hour, 0, time.Hour} {
+		inFar(t, func(t *testing.T, _ *far, r *remote, _ *locations.Cache) {
+			h, began := &handlers{locations: r}, time.Now()
+			reply, err := h.Topology(t.Context(), &pb.TopologyRequest{Version: 7, WaitMs: wait.Milliseconds()})
+			if took := time.Since(began); err != nil || !reply.GetUnchanged() || reply.GetVersion() != 7 || took > 0 {
+				t.Errorf("wait %v: %v, %v after %v", wait, reply, err, took)
+			}
+			if err := r.presence.away(); err != nil {
+				t.Errorf("wait %v: the service counts as away: %v", wait, err)
+			}
+		})
+	}
 }
 
 // TestAnAttemptEndsWithTheServer though the service hangs.
