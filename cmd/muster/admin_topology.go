@@ -115,14 +115,7 @@ func (a *app) drawTopology(t *client.Topology) error {
 	out := bufio.NewWriterSize(a.stdout, outputBuffer)
 	fmt.Fprintln(out, root.name)
 	drawBranch(out, root, "")
-	nodes, of := "datanodes", "racks"
-	if len(t.Nodes) == 1 {
-		nodes = "datanode"
-	}
-	if len(racks) == 1 {
-		of = "rack"
-	}
-	fmt.Fprintf(out, "\n%d %s in %d %s\n", len(t.Nodes), nodes, len(racks), of)
+	fmt.Fprintf(out, "\n%s in %s\n", english(len(t.Nodes), "datanode"), english(len(racks), "rack"))
 	return out.Flush()
 }
 
