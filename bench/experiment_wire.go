@@ -68,7 +68,7 @@ func (e *Experiment) listOver(ctx context.Context, name, addr, root string) erro
 }
 
 // listAt lists all shapes in a place. The timed rounds go to the server, or through a
-// proxy in a process of its own; what is not timed, through one here that counts bytes.
+// proxy in a process of its own. What is not timed goes through a proxy here, which counts bytes.
 func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (err error) {
 	near := addr
 	if p.Added > 0 {
@@ -105,7 +105,7 @@ func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (er
 // sources returns a source of columns, with locations or without.
 type sources func(columns rows.Columns, located bool) source
 
-// through are those of a client.
+// through returns the sources that call a server.
 func through(c *client.Client, reader string) sources {
 	return func(columns rows.Columns, located bool) source { return wire{c, columns, located, reader} }
 }

@@ -244,7 +244,7 @@ func (e *Locations) start(ctx context.Context) (l *locating, err error) {
 	return l, nil
 }
 
-// paths are those of the files of a kind.
+// paths returns the paths of the files of a kind.
 func (e *Locations) paths(k fileKind) []string {
 	paths := make([]string, e.Files)
 	for i := range paths {

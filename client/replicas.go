@@ -57,7 +57,7 @@ func (b *Batch) Replicas(i, k int) iter.Seq[Replica] {
 	}
 }
 
-// errUnplaced is that of blocks of which a listing does not know where they are.
+// errUnplaced marks the blocks whose place a listing does not tell.
 var errUnplaced = fmt.Errorf("%w: it is not known where the block is", muster.ErrUnavailable)
 
 // Located returns row i of a listing with locations as an owned value. Blocks of which it is

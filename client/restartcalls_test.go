@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fs/muster/client"
 )
 
-// restarts are those of the server and of its location service.
+// restarts are what restarts the server, and its location service.
 func (p *pair) restarts(t *testing.T) map[string]func() {
 	return map[string]func(){
 		"server":           func() { p.kill(); p.up() },

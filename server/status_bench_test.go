@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fs/muster/rpc"
 )
 
-// statusFiles are those of muster bench locations.
+// statusFiles are files as muster bench locations has them.
 var statusFiles = []statusFile{{rs32, 4}, {muster.Replicated(3), 12}}
 
 type statusFile struct {

@@ -53,7 +53,7 @@ type node struct {
 	reports sync.Mutex // held while a report is taken, before mu
 }
 
-// state is the worse of what is wanted and of what is.
+// state is the worse of the operator's will and the datanode's health.
 func (n *node) state() muster.NodeState { return max(n.wanted, n.health) }
 
 // takesBlocks says whether new blocks may go to a datanode. One that has not been heard of since

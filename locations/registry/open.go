@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fs/muster/store"
 )
 
-// format is that of all that lies in a registry's folder.
+// format is the format of all files in a registry's folder.
 var format = store.Format{Name: "locations", Version: 1}
 
 // cacheBytes is the store's block cache. All that the store has is read once, when it is opened.
