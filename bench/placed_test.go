@@ -110,23 +110,22 @@ func (m misled) Lookup(ctx context.Context, containers []uint64) (locations.Answ
 	return a, err
 }
 
-// ignorant knows nothing of some containers.
-type ignorant struct{ locations.Source }
-
-func (g ignorant) Lookup(ctx context.Context, containers []uint64) (locations.Answer, error) {
-	a, err := g.Source.Lookup(ctx, containers)
-	for i := range a.Outcomes {
-		if containers[i]%100 == 0 {
-			a.Outcomes[i] = locations.Outcome{Err: muster.ErrUnavailable}
+// ignorant returns a source that knows nothing of some containers.
+func ignorant(s locations.Source) locations.Source {
+	tap := NewTap(s)
+	tap.Spoil(func(container uint64) error {
+		if container%100 == 0 {
+			return muster.ErrUnavailable
 		}
-	}
-	return a, err
+		return nil
+	})
+	return tap
 }
 
 func TestOtherLocationsAreNoticed(t *testing.T) {
 	for name, wrap := range map[string]func(locations.Source) locations.Source{
 		"wrong":   func(s locations.Source) locations.Source { return misled{s} },
-		"unknown": func(s locations.Source) locations.Source { return ignorant{s} },
+		"unknown": ignorant,
 	} {
 		e := experiment(t, Shape{Partitions: 200, Entries: 1})
 		e.Located, e.Places, e.Arms = true, e.Places[1:2], []Arm{pages(100), {Name: "stream", Goroutines: 1, unit: 1000, list: stream}}
