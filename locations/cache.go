@@ -61,7 +61,7 @@ func New(s Source, o Options) (*Cache, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.orDefaults()
+	o = o.withDefaults()
 	c := &Cache{
 		source:  s,
 		opts:    o,

@@ -28,7 +28,7 @@ func Open(dir string, o Options) (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{
-		opts: o.filled(), boot: 1 + rand.Uint64N(math.MaxUint64), started: time.Now(), stop: make(chan struct{}),
+		opts: o.withDefaults(), boot: 1 + rand.Uint64N(math.MaxUint64), started: time.Now(), stop: make(chan struct{}),
 		byID: map[string]*node{}, containers: map[uint64]*container{}, open: map[muster.Replication]*openContainers{},
 	}
 	r.writer = writer{registry: r, queue: make(chan *change), stopped: make(chan struct{})}
