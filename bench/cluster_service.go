@@ -182,7 +182,7 @@ func (t *seat) beat(ctx context.Context) {
 			return
 		}
 		known := t.registered()
-		if report, err := t.registry.Heartbeat(known.Number, known.Boot); err == nil && report {
+		if report, err := t.registry.Heartbeat(known.Number, known.Session); err == nil && report {
 			_ = t.ReportAll(ctx) // the service asks again
 		}
 	}
@@ -206,7 +206,7 @@ func (t *seat) report(full bool, replicas func() []member.Replica) (unknown uint
 	for i, r := range list {
 		given[i] = registry.Replica(r)
 	}
-	return t.registry.Report(known.Number, known.Boot, full, given)
+	return t.registry.Report(known.Number, known.Session, full, given)
 }
 
 var (

@@ -49,27 +49,21 @@ const (
 
 // ContentionResult is what a Contention found: medians of its rounds.
 type ContentionResult struct {
-	Writers int `json:"writers"`
-	Batch   int `json:"batch"`
-	Rounds  int `json:"rounds"`
+	Writers, Batch, Rounds int
 
-	StreamAlone   Figure `json:"stream_alone_statuses_per_s"`
-	StreamWriters Figure `json:"stream_beside_writers_statuses_per_s"`
-	StreamBurners Figure `json:"stream_beside_burners_statuses_per_s"`
-	StreamRatio   Figure `json:"stream_ratio"` // beside writers, to beside what burns their CPU
+	// Statuses a second.
+	StreamAlone, StreamWriters, StreamBurners Figure
+	StreamRatio                               Figure // beside writers, to beside what burns their CPU
 
-	WritersAlone   Figure `json:"writers_alone_inodes_per_s"`
-	WritersStream  Figure `json:"writers_beside_stream_inodes_per_s"`
-	WritersBurners Figure `json:"writers_beside_burners_inodes_per_s"`
-	WritersRatio   Figure `json:"writers_ratio"`
+	// Inodes a second.
+	WritersAlone, WritersStream, WritersBurners Figure
+	WritersRatio                                Figure
 
 	// What burnt CPU, of what it was to burn: 1, or the ratios are too low.
-	StreamBurnt  Figure `json:"burnt_beside_stream"`
-	WritersBurnt Figure `json:"burnt_beside_writers"`
+	StreamBurnt, WritersBurnt Figure
 
-	CPUWriter Figure `json:"cpu_us_per_inode"`
-	CPUStream Figure `json:"cpu_us_per_status"`
-	CPUCall   Figure `json:"cpu_us_per_burning_call"`
+	CPUWriter Figure // µs an inode
+	CPUStream Figure // µs a status
 }
 
 // contentionRound is what one round found: paces in rows and creations a second, CPU in
@@ -112,7 +106,6 @@ func (e *Contention) Run(ctx context.Context) (ContentionResult, error) {
 		set(i + 1)
 	}
 	r.summarize(rounds)
-	r.CPUCall = Figure(e.call * 1e6)
 	return r, nil
 }
 
@@ -227,15 +220,20 @@ func (e *Contention) cpu(ctx context.Context) (float64, error) {
 	return server.cpu + ownUsage().cpu, err
 }
 
-// stream lists the table.
+// stream lists the table, and fails if there are other rows than it has.
 func (e *Contention) stream(ctx context.Context, done *atomic.Int64) error {
 	for {
+		listed := 0
 		_, err := stream(ctx, wire{client: e.Client, columns: rows.DefaultColumns}, e.paths, func(p part) {
+			listed += p.rows()
 			done.Add(int64(p.rows()))
 			p.release()
 		})
 		if err != nil {
 			return err
+		}
+		if want := e.Table.Partitions * e.Table.Files; listed != want {
+			return fmt.Errorf("the stream listed %d rows of %d", listed, want)
 		}
 	}
 }

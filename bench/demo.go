@@ -19,6 +19,7 @@ type Demo struct {
 	Iterator    time.Duration // one call a directory
 	Batch       time.Duration // one call in all
 	RowsEqual   bool
+	Replicas    int              // of the files' blocks, each located in both
 	Sample      []client.Located // a few of the rows
 }
 
@@ -49,9 +50,8 @@ func JoinDemo(ctx context.Context, c *client.Client, addr string, clusterKey []b
 }
 
 // RunDemo lists the partitions of a filled table, with where the files' blocks are, one by one and
-// then in one call. An
-// untimed listing goes first, so that both find the store as warm. progress is called
-// with the partitions listed one by one so far; it may be nil.
+// then in one call. An untimed listing goes first, so that both find the store as warm. progress
+// is called with the partitions listed one by one so far; it may be nil.
 //
 // Rows are compared outside the timed part; for that they are kept, about 2 KB for each
 // directory of the iterator.
@@ -79,7 +79,8 @@ func RunDemo(ctx context.Context, c *client.Client, t Table, progress func(parti
 	}
 	d.Files, d.RowsEqual = got.rows, got == expected
 	d.Sample = sample(all)
-	return d, allLocated(all)
+	d.Replicas, err = countReplicas(all)
+	return d, err
 }
 
 // timed runs one arm and returns its parts and how long it took.
@@ -112,18 +113,20 @@ func digestOf(parts []part) (all digest, err error) {
 	return all, nil
 }
 
-// allLocated fails if it is not known of all blocks where they are.
-func allLocated(parts []part) error {
+// countReplicas counts those of all blocks. It fails if it is not known of one where it is.
+func countReplicas(parts []part) (count int, err error) {
 	for _, p := range parts {
 		for i := range p.batch.Len() {
 			for k := range p.batch.NumBlocks(i) {
-				if p.batch.NumReplicas(i, k) < 1 {
-					return fmt.Errorf("%w: it is not known where %s is", muster.ErrUnavailable, p.batch.Path(i))
+				n := p.batch.NumReplicas(i, k)
+				if n < 1 {
+					return 0, fmt.Errorf("%w: it is not known where %s is", muster.ErrUnavailable, p.batch.Path(i))
 				}
+				count += n
 			}
 		}
 	}
-	return nil
+	return count, nil
 }
 
 func sample(parts []part) []client.Located {

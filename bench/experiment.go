@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"runtime/pprof"
 	"slices"
 	"time"
@@ -30,10 +29,10 @@ type Experiment struct {
 	// longer lists only the first of the directories. Results say how many.
 	RoundTime time.Duration
 
-	// Located has each arm list with locations too: a status then says where its blocks are, the
-	// nearest replica first. They are in containers on a simulated cluster of datanodes in this
-	// process. It is for a server of our own.
-	Located bool
+	// Located has each arm list with locations too: a status then says where its blocks are. They
+	// are in containers on a simulated cluster of datanodes in this process. It is for a server of
+	// our own. Sorted asks for the replicas that are nearest to a datanode first.
+	Located, Sorted bool
 
 	// Dir is an empty folder for the store of a server of the experiment's own. Serve
 	// starts that in a process of its own, when the tree is filled; in-process listings
@@ -99,6 +98,9 @@ func (e *Experiment) Validate() error {
 	}
 	if e.Located && e.Server != "" {
 		return errors.New("with locations, on a server that runs already: its datanodes would have to take the tables' containers; leave out the server")
+	}
+	if e.Sorted && !e.Located {
+		return errors.New("replicas in order, and no locations; ask for these too")
 	}
 	for _, p := range e.Places {
 		if own := e.Server == ""; own != (p.Name != running) {
@@ -202,7 +204,7 @@ func (e *Experiment) runInProcess(ctx context.Context) (err error) {
 		return err
 	}
 	at := func(columns rows.Columns, located bool) source {
-		return direct{lister, muster.Identity{User: tableOwner, Groups: []string{tableGroup}}, columns, located}
+		return direct{lister, muster.Identity{User: tableOwner, Groups: []string{tableGroup}}, columns, located, e.reader()}
 	}
 	for _, s := range e.Shapes {
 		if err := e.compare(ctx, tableRoot, cell{shape: s, place: Place{Name: inProcess}}, at, at); err != nil {
@@ -234,136 +236,12 @@ func (e *Experiment) startProfile() error {
 	return pprof.StartCPUProfile(e.Profile)
 }
 
-// removal is how long the removal of the tables from a running server may take.
-const removal = time.Minute
-
-// runOnServer fills the tables on a running server, lists them there and removes them.
-func (e *Experiment) runOnServer(ctx context.Context) (err error) {
-	c, err := client.Dial(ctx, e.Server, e.Client)
-	if err != nil {
-		return err
+// reader is whose nearest replicas come first: one of the datanodes; "": they come in no order.
+func (e *Experiment) reader() string {
+	if !e.Sorted {
+		return ""
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	caps, err := c.Capabilities(ctx)
-	if err != nil {
-		return err
-	}
-	err = c.Mkdir(ctx, e.Root, 0o755)
-	if errors.Is(err, muster.ErrExists) {
-		return fmt.Errorf("%w; it would be removed in the end, so name a folder that does not exist", err)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removal)
-		defer cancel()
-		err = errors.Join(err, c.RemoveAll(ctx, e.Root))
-	}()
-	for _, t := range e.tables(e.Root) {
-		if caps.Superuser {
-			t.Owner, t.Group = tableOwner, tableGroup
-		}
-		set, stop := e.Progress.begin("filling "+t.Root, t.Entries())
-		err := Fill(ctx, c, t, set)
-		if stop(); err != nil {
-			return err
-		}
-	}
-	if err := e.startProfile(); err != nil {
-		return err
-	}
-	return e.listOver(ctx, running, e.Server, e.Root)
-}
-
-// listOver lists in the places of a name, whose server is at addr.
-func (e *Experiment) listOver(ctx context.Context, name, addr, root string) error {
-	for _, p := range e.Places {
-		if p.Name != name {
-			continue
-		}
-		if err := e.listAt(ctx, p, addr, root); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// listAt lists all shapes in a place. The timed rounds go to the server, or through a
-// proxy in a process of its own; what is not timed, through one here that counts bytes.
-func (e *Experiment) listAt(ctx context.Context, p Place, addr, root string) (err error) {
-	near := addr
-	if p.Added > 0 {
-		var proxy *Process
-		if proxy, err = e.Delay(ctx, addr, p.Added); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, proxy.Stop()) }()
-		near = proxy.Addr
-	}
-	counted, err := e.count(ctx, p, addr)
-	if err != nil {
-		return err
-	}
-	defer counted.stop()
-	timed, err := client.Dial(ctx, near, e.Client)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, timed.Close()) }()
-	for _, s := range e.Shapes {
-		err := e.compare(ctx, root, cell{
-			shape: s, place: p, carried: counted.proxy.Carried,
-			server: func(ctx context.Context) (usage, error) { return serverUsage(ctx, timed) },
-			empty:  func(ctx context.Context) error { _, err := timed.Capabilities(ctx); return err },
-		}, through(timed), through(counted.client))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sources returns a source of columns, with locations or without.
-type sources func(columns rows.Columns, located bool) source
-
-// through are those of a client.
-func through(c *client.Client) sources {
-	return func(columns rows.Columns, located bool) source { return wire{c, columns, located} }
-}
-
-// counted is a client whose bytes are counted.
-type counted struct {
-	client *client.Client
-	proxy  *Proxy
-	stop   func()
-}
-
-func (e *Experiment) count(ctx context.Context, p Place, addr string) (*counted, error) {
-	var lc net.ListenConfig
-	lis, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	serving, cancel := context.WithCancel(ctx)
-	c := &counted{proxy: &Proxy{Target: addr, RoundTrip: p.Added}}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = c.proxy.Serve(serving, lis) // then the client fails, and says so
-	}()
-	c.stop = func() {
-		if c.client != nil {
-			_ = c.client.Close()
-		}
-		cancel()
-		<-served
-	}
-	if c.client, err = client.Dial(ctx, lis.Addr().String(), e.Client); err != nil {
-		c.stop()
-		return nil, err
-	}
-	return c, nil
+	return e.placed.cluster.Host(0)
 }
 
 // compare runs a cell and reports it: timed rounds list at one source, and rows are compared at

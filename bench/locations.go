@@ -46,11 +46,12 @@ type LocationsNamespace struct {
 	Direct       bool   // asks it each time, and no cache
 }
 
-// LocationsMeasurement adds the CPU time of the servers, which their processes know.
+// LocationsMeasurement adds the CPU time of all three processes.
 type LocationsMeasurement struct {
 	Measurement
-	CPUNamespace Figure `json:"-"` // µs an operation
-	CPULocations Figure `json:"-"`
+	CPUNamespace Figure `json:"cpu_us_namespace"` // an operation
+	CPULocations Figure `json:"cpu_us_locations"`
+	CPUClient    Figure `json:"cpu_us_client"`
 }
 
 // NewLocations returns the experiment of HDDS-17731: 8 files of each kind, 1 and 10 threads.
@@ -117,7 +118,7 @@ func (e *Locations) Run(ctx context.Context) (all []LocationsMeasurement, err er
 				c := contest{
 					bench: "locations", of: fmt.Sprintf("%s %v", does.name, k.replication), goroutines: goroutines, rounds: e.Rounds, roundTime: e.RoundTime,
 				}
-				var cpu [arms]servedCPU
+				var cpu [arms]allCPU
 				for arm, name := range armNames {
 					c.entrants = append(c.entrants, entrant{name: name, equal: equal, begin: does.over(l.clients[arm], paths), beside: cpu[arm].beside(l.clients[arm])})
 				}
@@ -126,7 +127,7 @@ func (e *Locations) Run(ctx context.Context) (all []LocationsMeasurement, err er
 					return nil, err
 				}
 				for arm, r := range results {
-					all = append(all, LocationsMeasurement{Measurement: r, CPUNamespace: median(cpu[arm].namespace), CPULocations: median(cpu[arm].locations)})
+					all = append(all, LocationsMeasurement{r, median(cpu[arm].namespace), median(cpu[arm].locations), median(cpu[arm].client)})
 				}
 			}
 		}
@@ -243,7 +244,7 @@ func (e *Locations) start(ctx context.Context) (l *locating, err error) {
 	return l, nil
 }
 
-// paths are those of the files of a kind.
+// paths returns the paths of the files of a kind.
 func (e *Locations) paths(k fileKind) []string {
 	paths := make([]string, e.Files)
 	for i := range paths {
@@ -338,24 +339,27 @@ func tell(l *client.Located, entry *client.Info) string {
 	return text.String()
 }
 
-// servedCPU is the CPU time of the servers for an operation, in µs, round by round.
-type servedCPU struct {
-	warm                 bool
-	namespace, locations []float64
+// allCPU is the CPU time of the servers and of this process for an operation, in µs, round by round.
+type allCPU struct {
+	warm                         bool
+	namespace, locations, client []float64
 }
 
 // beside measures a round. The first one makes connections and fills caches.
-func (s *servedCPU) beside(c *client.Client) func(context.Context) (func(int) error, error) {
+func (a *allCPU) beside(c *client.Client) func(context.Context) (func(int) error, error) {
 	return func(ctx context.Context) (func(int) error, error) {
 		namespace, service, err := serversCPU(ctx, c)
+		own := ownUsage().cpu
 		return func(ops int) error {
-			if !s.warm || ops == 0 {
-				s.warm = true
+			if !a.warm || ops == 0 {
+				a.warm = true
 				return nil
 			}
+			ours := ownUsage().cpu - own
 			n, l, err := serversCPU(ctx, c)
 			each := 1e6 / float64(ops)
-			s.namespace, s.locations = append(s.namespace, (n-namespace)*each), append(s.locations, (l-service)*each)
+			a.namespace, a.locations = append(a.namespace, (n-namespace)*each), append(a.locations, (l-service)*each)
+			a.client = append(a.client, ours*each)
 			return err
 		}, err
 	}

@@ -49,7 +49,7 @@ func TestLocationsAreMeasured(t *testing.T) {
 	for _, r := range results {
 		seen = append(seen, fmt.Sprint(r.Case, " ", r.Goroutines, " ", r.Arm))
 		if r.Bench != "locations" || !r.Equal || r.OpsPerSecond <= 0 || r.P99 < r.P50 || r.Arm == "service" && r.Ratio != 1 ||
-			!r.CPUNamespace.Known() || !r.CPULocations.Known() {
+			!r.CPUNamespace.Known() || !r.CPULocations.Known() || !r.CPUClient.Known() {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -184,7 +184,7 @@ func BenchmarkLocations(b *testing.B) {
 		for name, do := range map[string]func(context.Context, *client.Client, string) error{"status": located, "head": head} {
 			for arm := range armNames {
 				for _, goroutines := range e.Goroutines {
-					b.Run(fmt.Sprintf("call=%s/file=%v/arm=%s/goroutines=%d", name, k.replication, armNames[arm], goroutines), func(b *testing.B) {
+					b.Run(fmt.Sprintf("call=%s/file=%s/arm=%s/goroutines=%d", name, strings.ReplaceAll(k.replication.String(), "/", "-"), armNames[arm], goroutines), func(b *testing.B) {
 						benchmarkEntrant(b, entrant{begin: operation{name, do}.over(l.clients[arm], paths)}, goroutines)
 					})
 				}

@@ -19,11 +19,11 @@ import (
 // LockWait is how long a reader waits for the tree's read lock, which taking a view takes once,
 // beside writers at full speed and a stream: in this process, with no wire.
 type LockWait struct {
-	Samples int           `json:"views"`
-	Median  time.Duration `json:"view_median_ns"`
-	P99     time.Duration `json:"view_p99_ns"`
-	Max     time.Duration `json:"view_max_ns"`
-	Commits uint64        `json:"commits"` // groups that writers made durable meanwhile
+	Samples int
+	Median  time.Duration
+	P99     time.Duration
+	Max     time.Duration
+	Commits uint64 // groups that writers made durable meanwhile
 }
 
 // lockPause is how long the reader waits between two views.

@@ -2,13 +2,17 @@ package bench
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing"
+	"github.com/muster-fs/muster/listing/rows"
 	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/server"
 )
 
@@ -44,6 +48,55 @@ func TestEachArmListsWithLocationsToo(t *testing.T) {
 	}
 }
 
+// TestTheNearestReplicaIsListedFirst if that is asked for.
+func TestTheNearestReplicaIsListedFirst(t *testing.T) {
+	e := experiment(t, Shape{Partitions: 300, Entries: 1})
+	e.Located, e.Sorted = true, true
+	p, err := place(t.Context(), e.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	e.placed = p
+	tree, err := namespace.Open(filepath.Join(e.Dir, "tree"), namespace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	table := e.tables("/t")[0]
+	if err := FillTree(t.Context(), tree, admin(), table, nil); err != nil {
+		t.Fatal(err)
+	}
+	lister, err := listing.New(tree, listing.Config{Key: make([]byte, 32), Places: p.cache, Topology: &p.topology})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reader := range []string{e.reader(), ""} {
+		near, has := 0, 0
+		from := direct{lister, admin(), rows.DefaultColumns, true, reader}
+		if err := from.stream(t.Context(), slices.Collect(table.Paths()), func(part part) {
+			b, _, err := part.decoded()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range b.Len() {
+				hosts, _ := part.hosts(b, i, 0)
+				if slices.Contains(hosts, e.reader()) {
+					has++
+				}
+				if hosts[0] == e.reader() {
+					near++
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if has == 0 || (near == has) != (reader != "") {
+			t.Errorf("for %q %d of %d replicas on the datanode come first", reader, near, has)
+		}
+	}
+}
+
 // misled leaves a replica of some containers out.
 type misled struct{ locations.Source }
 
@@ -57,23 +110,22 @@ func (m misled) Lookup(ctx context.Context, containers []uint64) (locations.Answ
 	return a, err
 }
 
-// ignorant knows nothing of some containers.
-type ignorant struct{ locations.Source }
-
-func (g ignorant) Lookup(ctx context.Context, containers []uint64) (locations.Answer, error) {
-	a, err := g.Source.Lookup(ctx, containers)
-	for i := range a.Outcomes {
-		if containers[i]%100 == 0 {
-			a.Outcomes[i] = locations.Outcome{Err: muster.ErrUnavailable}
+// ignorant returns a source that knows nothing of some containers.
+func ignorant(s locations.Source) locations.Source {
+	tap := NewTap(s)
+	tap.Spoil(func(container uint64) error {
+		if container%100 == 0 {
+			return muster.ErrUnavailable
 		}
-	}
-	return a, err
+		return nil
+	})
+	return tap
 }
 
 func TestOtherLocationsAreNoticed(t *testing.T) {
 	for name, wrap := range map[string]func(locations.Source) locations.Source{
 		"wrong":   func(s locations.Source) locations.Source { return misled{s} },
-		"unknown": func(s locations.Source) locations.Source { return ignorant{s} },
+		"unknown": ignorant,
 	} {
 		e := experiment(t, Shape{Partitions: 200, Entries: 1})
 		e.Located, e.Places, e.Arms = true, e.Places[1:2], []Arm{pages(100), {Name: "stream", Goroutines: 1, unit: 1000, list: stream}}
@@ -98,9 +150,14 @@ func TestLocationsAreForAServerOfOurOwn(t *testing.T) {
 	if err := e.Validate(); err == nil || !strings.Contains(err.Error(), "with locations") {
 		t.Errorf("%v", err)
 	}
+	e = experiment(t, Shape{Partitions: 1, Entries: 1})
+	e.Sorted = true
+	if err := e.Validate(); err == nil || !strings.Contains(err.Error(), "no locations") {
+		t.Errorf("%v", err)
+	}
 }
 
-// BenchmarkListLocated is BenchmarkList with where each block is, the nearest replica first.
+// BenchmarkListLocated is BenchmarkList with where each block is.
 //
 //	go test -run '^$' -bench ListLocated -benchtime 3x -count 5 ./bench
 func BenchmarkListLocated(b *testing.B) {

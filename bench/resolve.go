@@ -16,8 +16,8 @@ import (
 
 // Resolve holds resolving a path once against each step of a call resolving it for itself, as Apache
 // Ozone's did before HDDS-9297. An operation opens a file through a link to another directory: it
-// finds out that there is a file, checks that the caller may read it, and reads its status and
-// blocks. Where these are is asked of nobody.
+// checks that there is a file and that the caller may read it, and reads its status and blocks.
+// Where these are is asked of nobody. Two steps are the fewest: Ozone's calls had three.
 type Resolve struct {
 	Files      int // each in a directory of its own
 	Goroutines []int
@@ -28,14 +28,13 @@ type Resolve struct {
 	Progress Progress
 }
 
-// ResolveResult is what a Resolve found.
-type ResolveResult struct {
-	Measurements []Measurement
-	Hot, Cold    StoreReads // with directories in memory, and with none
+// ResolveMeasurement adds reads of the store by an operation, which are the same over a wire and
+// without one: with directories in memory, and with none.
+type ResolveMeasurement struct {
+	Measurement
+	StoreReads     Figure `json:"store_reads"`
+	StoreReadsCold Figure `json:"store_reads_cold"`
 }
-
-// StoreReads are reads of the store by an operation of each arm.
-type StoreReads struct{ Steps, Once Figure }
 
 // NewResolve returns the experiment of HDDS-9297: 1 and 16 threads.
 func NewResolve() Resolve {
@@ -61,42 +60,61 @@ const (
 )
 
 // Run makes the tree, measures both places and counts reads of the store.
-func (e *Resolve) Run(ctx context.Context) (r ResolveResult, err error) {
+func (e *Resolve) Run(ctx context.Context) (all []ResolveMeasurement, err error) {
 	if err := e.Validate(); err != nil {
-		return r, err
+		return nil, err
 	}
-	set, stop := e.Progress.begin("opening through a link", 2*len(e.Goroutines)*(e.Rounds+1))
-	defer stop()
-	done := 0
+	var hot, cold []Figure
 	dir := filepath.Join(e.Dir, "namespace")
 	err = e.with(ctx, dir, namespace.Options{}, func(o *opening) error {
-		for _, place := range []string{inProcess, loopback} {
-			equal, err := o.compare(ctx, place)
-			if err != nil {
-				return err
-			}
-			for _, goroutines := range e.Goroutines {
-				c := contest{bench: "resolve", of: place, goroutines: goroutines, rounds: e.Rounds, roundTime: e.RoundTime}
-				for arm := range resolveArms {
-					c.entrants = append(c.entrants, o.entrant(place, resolveArm(arm), equal))
-				}
-				results, err := c.run(ctx, func() { done++; set(done) })
-				if err != nil {
-					return err
-				}
-				r.Measurements = append(r.Measurements, results...)
-			}
+		if all, err = e.measure(ctx, o); err != nil {
+			return err
 		}
-		r.Hot, err = o.reads(ctx)
+		hot, err = o.reads(ctx)
 		return err
 	})
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	return r, e.with(ctx, dir, namespace.Options{ImageBytes: 1}, func(o *opening) error {
-		r.Cold, err = o.reads(ctx)
+	err = e.with(ctx, dir, namespace.Options{ImageBytes: 1}, func(o *opening) error {
+		cold, err = o.reads(ctx)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		arm := i % len(resolveArms)
+		all[i].StoreReads, all[i].StoreReadsCold = hot[arm], cold[arm]
+	}
+	return all, nil
+}
+
+// measure measures both places. The arms come in turn.
+func (e *Resolve) measure(ctx context.Context, o *opening) (all []ResolveMeasurement, err error) {
+	set, stop := e.Progress.begin("opening through a link", 2*len(e.Goroutines)*(e.Rounds+1))
+	defer stop()
+	done := 0
+	for _, place := range []string{inProcess, loopback} {
+		equal, err := o.compare(ctx, place)
+		if err != nil {
+			return nil, err
+		}
+		for _, goroutines := range e.Goroutines {
+			c := contest{bench: "resolve", of: place, goroutines: goroutines, rounds: e.Rounds, roundTime: e.RoundTime}
+			for arm := range resolveArms {
+				c.entrants = append(c.entrants, o.entrant(place, resolveArm(arm), equal))
+			}
+			results, err := c.run(ctx, func() { done++; set(done) })
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range results {
+				all = append(all, ResolveMeasurement{Measurement: r})
+			}
+		}
+	}
+	return all, nil
 }
 
 // with calls do with the tree in a folder, which it makes if it is not there.
@@ -219,9 +237,9 @@ func (o *opening) told(ctx context.Context, place string, arm resolveArm, caller
 	return text, err
 }
 
-// reads counts the reads of the store by an operation, in process.
-func (o *opening) reads(ctx context.Context) (r StoreReads, err error) {
-	for arm, into := range []*Figure{steps: &r.Steps, once: &r.Once} {
+// reads counts the reads of the store by an operation of each arm, in process.
+func (o *opening) reads(ctx context.Context) (each []Figure, err error) {
+	for arm := range resolveArms {
 		var before namespace.Stats
 		for pass := range 2 { // the first one brings into memory what is kept there
 			if pass == 1 {
@@ -230,12 +248,12 @@ func (o *opening) reads(ctx context.Context) (r StoreReads, err error) {
 			do := o.over(inProcess, resolveArm(arm))(ctx)
 			for range o.paths {
 				if err := do(); err != nil {
-					return r, err
+					return nil, err
 				}
 			}
 		}
 		after := o.tree.Stats()
-		*into = Figure(float64(after.Gets+after.Seeks-before.Gets-before.Seeks) / float64(len(o.paths)))
+		each = append(each, Figure(float64(after.Gets+after.Seeks-before.Gets-before.Seeks)/float64(len(o.paths))))
 	}
-	return r, nil
+	return each, nil
 }

@@ -41,22 +41,16 @@ func openOnce(view *namespace.View, caller *muster.Identity, path string, row *m
 	if err != nil {
 		return err
 	}
-	if res.Kind() != muster.File {
-		return muster.ErrIsDirectory
-	}
-	if err := r.CheckRead(&res); err != nil {
+	if err := check(r, &res); err != nil {
 		return err
 	}
 	return answer(r, &res, row, reply)
 }
 
-// openBySteps resolves the path in each step, by a reader that knows of no other step: to know what
-// is there, to know whether the caller may read it, and to read it. All see one view.
+// openBySteps resolves the path in each step, by a reader that knows of no other step: to know
+// whether there is a file that the caller may read, and to read it. Both see one view.
 func openBySteps(view *namespace.View, caller *muster.Identity, path string, row *muster.Row, reply func(*muster.Row)) error {
 	if err := checkFile(view, caller, path); err != nil {
-		return err
-	}
-	if err := checkRead(view, caller, path); err != nil {
 		return err
 	}
 	r := view.NewReader(caller)
@@ -72,20 +66,18 @@ func checkFile(view *namespace.View, caller *muster.Identity, path string) error
 	r := view.NewReader(caller)
 	defer r.Close()
 	res, err := r.Resolve(path, true)
-	if err == nil && res.Kind() != muster.File {
-		err = muster.ErrIsDirectory
-	}
-	return err
-}
-
-func checkRead(view *namespace.View, caller *muster.Identity, path string) error {
-	r := view.NewReader(caller)
-	defer r.Close()
-	res, err := r.Resolve(path, true)
 	if err != nil {
 		return err
 	}
-	return r.CheckRead(&res)
+	return check(r, &res)
+}
+
+// check says whether what a path leads to is a file that the caller may read.
+func check(r *namespace.Reader, res *namespace.Resolved) error {
+	if res.Kind() != muster.File {
+		return muster.ErrIsDirectory
+	}
+	return r.CheckRead(res)
 }
 
 // answer reads status and blocks, which are valid while reply runs.

@@ -28,36 +28,36 @@ type Scale struct {
 
 // ScaleResult is what a Scale found. Hot figures are medians.
 type ScaleResult struct {
-	Directories int `json:"directories"`
-	Files       int `json:"files"`
-	Callers     int `json:"callers"`
+	Directories int
+	Files       int
+	Callers     int
 
-	Fill       Figure `json:"fill_s"`
-	FillRate   Figure `json:"fill_inodes_per_s"`
-	FillMemory Figure `json:"fill_resident_max_bytes"`
-	StoreBytes Figure `json:"store_bytes"`
-	OpenKilled Figure `json:"open_after_kill_s"` // start of the process included
-	Stop       Figure `json:"stop_s"`
-	Open       Figure `json:"open_s"` // after a clean stop; start of the process included
+	Fill       Figure
+	FillRate   Figure
+	FillMemory Figure
+	StoreBytes Figure
+	OpenKilled Figure // start of the process included
+	Stop       Figure
+	Open       Figure // after a clean stop; start of the process included
 
-	Cold ScaleListing `json:"cold"`
-	Hot  ScaleListing `json:"hot"`
+	Cold ScaleListing
+	Hot  ScaleListing
 
-	Memory     Figure `json:"resident_max_bytes"` // of the server that listed
-	ImageBytes Figure `json:"image_bytes"`
-	Images     Figure `json:"images"`
-	RowsEqual  bool   `json:"rows_equal"` // all listings brought what was filled in
+	Memory     Figure // of the server that listed
+	ImageBytes Figure
+	Images     Figure
+	RowsEqual  bool // all listings brought what was filled in
 }
 
 // ScaleListing is one listing of all directories by one stream.
 type ScaleListing struct {
-	Took         Figure `json:"s"`
-	Rate         Figure `json:"statuses_per_s"`
-	Micros       Figure `json:"us_per_status"`
-	CPUServer    Figure `json:"cpu_us_server"`
-	CPUClient    Figure `json:"cpu_us_client"`
-	AllocsServer Figure `json:"allocs_per_status_server"`
-	First        Figure `json:"first_row_ms"`
+	Took         Figure
+	Rate         Figure
+	Micros       Figure
+	CPUServer    Figure
+	CPUClient    Figure
+	AllocsServer Figure
+	First        Figure
 
 	equal bool
 }

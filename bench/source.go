@@ -25,12 +25,13 @@ type wire struct {
 	client  *client.Client
 	columns rows.Columns
 	located bool
+	reader  string // whose nearest replicas come first, if located; "": they come in no order
 }
 
 func (w wire) options(limit int) client.ListOptions {
 	o := client.ListOptions{Limit: limit, Columns: w.columns}
 	if w.located {
-		o.Locations, o.Sorted = muster.LocationsHint, true
+		o.Locations, o.Sorted, o.Reader = muster.LocationsHint, w.reader != "", w.reader
 	}
 	return o
 }
@@ -62,14 +63,14 @@ type direct struct {
 	caller  muster.Identity
 	columns rows.Columns
 	located bool
+	reader  string // as of wire
 }
 
-// options are those of a listing. A client on this machine would be the reader.
 func (d direct) options(limit int) listing.Options {
 	o := listing.Options{Limit: limit, Columns: d.columns}
 	if d.located {
 		o.Columns |= rows.LocatedColumns
-		o.Locations, o.Sorted, o.From = muster.LocationsHint, true, "127.0.0.1"
+		o.Locations, o.Sorted, o.Reader = muster.LocationsHint, d.reader != "", d.reader
 	}
 	return o
 }
@@ -161,9 +162,9 @@ func (p part) read() (sum int64) {
 // hosts returns the hosts of the k-th block of row i, in their order; false: it is unknown where
 // the block is.
 func (p part) hosts(b *rows.Batch, i, k int) (hosts []string, known bool) {
-	n := b.NumNodes(i, k)
-	for j := range n {
-		at, present := b.Node(i, k, j)
+	nodes, known := b.Nodes(i, k)
+	for j := range nodes.Len() {
+		at, present := nodes.At(j)
 		switch {
 		case !present:
 		case p.batch != nil:
@@ -174,7 +175,7 @@ func (p part) hosts(b *rows.Batch, i, k int) (hosts []string, known bool) {
 			hosts = append(hosts, "a node that was not told of")
 		}
 	}
-	return hosts, n >= 0
+	return hosts, known
 }
 
 // decoded returns the rows, the path of each row, and the first failure of a path: an

@@ -6,20 +6,21 @@ import (
 	"fmt"
 	"io/fs"
 	"log"
+	"log/slog"
 	"os"
 	"slices"
 
 	"github.com/cockroachdb/pebble/vfs"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/bench"
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/server"
 )
 
-// example runs f with a client of a server that has a small table: two partitions,
-// a staging file and a link.
-func example(f func(ctx context.Context, c *client.Client)) {
+// exampleServer runs f with a client of a new server.
+func exampleServer(f func(ctx context.Context, c *client.Client, s *server.Server, clusterKey []byte)) {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "muster-example")
 	if err != nil {
@@ -36,6 +37,23 @@ func example(f func(ctx context.Context, c *client.Client)) {
 		log.Fatal(err)
 	}
 	defer c.Close()
+	key, err := server.ClusterKey(dir, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		log.Fatal(err)
+	}
+	f(ctx, c, s, key)
+}
+
+// example runs f with a client of a server that has a small table: two partitions,
+// a staging file and a link.
+func example(f func(ctx context.Context, c *client.Client)) {
+	exampleServer(func(ctx context.Context, c *client.Client, _ *server.Server, _ []byte) {
+		fillExample(ctx, c)
+		f(ctx, c)
+	})
+}
+
+func fillExample(ctx context.Context, c *client.Client) {
 	if _, err := c.Apply(ctx,
 		muster.Create{Path: "/sales/day=1/part-0.parquet", Length: 100, Mode: 0o644, Parents: true},
 		muster.Create{Path: "/sales/day=1/part-1.parquet", Length: 200, Mode: 0o644, Parents: true},
@@ -45,7 +63,6 @@ func example(f func(ctx context.Context, c *client.Client)) {
 	); err != nil {
 		log.Fatal(err)
 	}
-	f(ctx, c)
 }
 
 // The README's listing: every file of many directories in one call.
@@ -96,6 +113,40 @@ func ExampleClient_List() {
 	// missing /sales/day=3
 	// row /latest part-0.parquet
 	// done /latest 1
+}
+
+// Where the blocks are comes with the rows. The datanodes here are simulated.
+func ExampleBatch_Replicas() {
+	exampleServer(func(ctx context.Context, c *client.Client, s *server.Server, clusterKey []byte) {
+		table := bench.Table{Root: "/sales", Partitions: 2, Files: 1}
+		cluster, err := bench.JoinDemo(ctx, c, s.Addr().String(), clusterKey, &table)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer cluster.Close()
+		if err := bench.Fill(ctx, c, table, nil); err != nil {
+			log.Fatal(err)
+		}
+
+		o := client.ListOptions{Locations: muster.LocationsHint, Sorted: true, Reader: "/rack-1"}
+		for batch, err := range c.List(ctx, table.Paths(), o) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			for i := range batch.Len() {
+				for k := range batch.NumBlocks(i) {
+					racks := map[string]bool{}
+					for replica := range batch.Replicas(i, k) { // the nearest first
+						racks[replica.Rack] = true
+					}
+					fmt.Println(batch.Given(i), "block", k, "has", batch.NumReplicas(i, k), "replicas in", len(racks), "racks")
+				}
+			}
+		}
+	})
+	// Output:
+	// /sales/day=2023-01-01/hour=00 block 0 has 3 replicas in 2 racks
+	// /sales/day=2023-01-01/hour=01 block 0 has 3 replicas in 2 racks
 }
 
 func ExampleCollect() {

@@ -31,7 +31,8 @@ type LocatedBlock struct {
 	Replication muster.Replication // of its container, if Err is nil
 
 	// Replicas are in the order of their distance from the reader, which is different for
-	// blocks that lie together if they are as far away. None: the block is lost for now.
+	// blocks that lie together if they are as far away; those on datanodes that are stale or
+	// dead come last. None: the block is lost for now.
 	Replicas []Replica
 
 	// Err says why it is unknown where the block is: it carries ErrUnavailable, or

@@ -126,6 +126,57 @@ func TestLocatedCallsOfAServer(t *testing.T) {
 	}
 }
 
+// TestTheLargestFileWorksEverywhere, and a larger one is refused.
+func TestTheLargestFileWorksEverywhere(t *testing.T) {
+	in := start(t)
+	nodes := in.join(3)
+	c := dial(t, in.addr(), client.Options{Reader: "/r2"})
+	nodes.file(t, c, "/d/big", muster.Replicated(3), muster.MaxBlocks)
+	check := func(what string, blocks []client.LocatedBlock, err error) {
+		t.Helper()
+		if err != nil || len(blocks) != muster.MaxBlocks {
+			t.Errorf("%s: %d blocks, %v", what, len(blocks), err)
+			return
+		}
+		for i, b := range blocks {
+			if all := hosts(b); b.Offset != int64(100*i) || len(all) != 3 || all[0] != "dn2" {
+				t.Fatalf("%s: block %d at %d on %v", what, i, b.Offset, all)
+			}
+		}
+	}
+	for name, call := range callsOf(c) {
+		got, err := call(t.Context(), "/d/big")
+		check(name, got.Blocks, err)
+	}
+	for p, err := range c.LocateMany(t.Context(), slices.Values([]string{"/d/big"}), client.LocateOptions{}) {
+		check("many", p.Located.Blocks, errors.Join(err, p.Err))
+	}
+	for _, consistency := range []muster.Consistency{muster.ConsistencyPage, muster.ConsistencySnapshot} {
+		o := client.ListOptions{Locations: muster.LocationsMust, Sorted: true, Consistency: consistency}
+		rows := 0
+		for b, err := range c.List(t.Context(), slices.Values([]string{"/d"}), o) {
+			must(t, err)
+			for i := range b.Len() {
+				check("list", b.Located(i).Blocks, nil)
+				rows++
+			}
+		}
+		if rows != 1 {
+			t.Errorf("%d rows", rows)
+		}
+	}
+	if head, err := c.Stat(t.Context(), "/d/big"); err != nil || len(head.Entry.Blocks) != muster.MaxBlocks {
+		t.Errorf("head: %d blocks, %v", len(head.Entry.Blocks), err)
+	}
+	more := muster.Create{Path: "/more", Replication: muster.Replicated(3), Blocks: make([]muster.Block, muster.MaxBlocks+1)}
+	if _, err := c.Apply(t.Context(), more); !errors.Is(err, muster.ErrLimit) {
+		t.Errorf("one block more: %v", err)
+	}
+	if _, err := pb.NewDRPCLocationsClient(nodes.pool).Allocate(t.Context(), &pb.AllocateRequest{Replication: uint32(muster.Replicated(3)), Count: muster.MaxBlocks + 1}); muster.CodeOf(rpc.FromWire(err)) != muster.ErrInvalid {
+		t.Errorf("one block more: %v", err)
+	}
+}
+
 // TestLocatedCallsGoOnThroughRestarts of the server, its location service in it: none fails,
 // and none tells of fewer replicas.
 func TestLocatedCallsGoOnThroughRestarts(t *testing.T) {

@@ -63,8 +63,8 @@ func (c *Client) LocateMany(ctx context.Context, paths iter.Seq[string], o Locat
 	}
 }
 
-// complete is for a path that came with all that can be known: what is not, of no container
-// is known.
+// complete ends the answer for a path of a listing that demands locations: a block that came
+// without any is in a container that does not exist.
 func (l *Located) complete(path string) error {
 	if l.Entry.Kind == muster.Directory {
 		return pathError("locate", path, muster.ErrIsDirectory)

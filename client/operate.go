@@ -124,7 +124,7 @@ func (c *Client) SetNodeState(ctx context.Context, node string, wanted muster.No
 	return d, operation("datanode "+node, err)
 }
 
-// operation says of what a failure is.
+// operation puts the name of what failed before an error.
 func operation(name string, err error) error {
 	if err == nil {
 		return nil

@@ -13,14 +13,21 @@ import (
 // NumReplicas returns the number of places of the k-th block of row i, of a listing with
 // locations: of an erasure-coded block one for each index, from 1, up to the last replica
 // that is there. -1: where the block is is unknown, or was not asked for.
-func (b *Batch) NumReplicas(i, k int) int { return b.NumNodes(i, k) }
+func (b *Batch) NumReplicas(i, k int) int {
+	nodes, known := b.Nodes(i, k)
+	if !known {
+		return -1
+	}
+	return nodes.Len()
+}
 
 // Replica returns what is in the j-th place of the k-th block of row i, from 0 to
 // NumReplicas(i, k)-1. Its Node is nil if the replica of an erasure-coded block is absent.
 // It allocates nothing: nodes are shared, and not to be changed.
 func (b *Batch) Replica(i, k, j int) Replica {
 	var r Replica
-	if at, present := b.Node(i, k, j); present {
+	nodes, _ := b.Nodes(i, k)
+	if at, present := nodes.At(j); present {
 		r.Node = b.nodes[at]
 	}
 	if _, _, coded := b.Replication(i).Coding(); coded {
@@ -33,8 +40,9 @@ func (b *Batch) Replica(i, k, j int) Replica {
 func (b *Batch) Replicas(i, k int) iter.Seq[Replica] {
 	return func(yield func(Replica) bool) {
 		_, _, coded := b.Replication(i).Coding()
-		for j := range b.NumReplicas(i, k) { // no more than -1 times
-			at, present := b.Node(i, k, j)
+		nodes, _ := b.Nodes(i, k)
+		for j := range nodes.Len() {
+			at, present := nodes.At(j)
 			if !present {
 				continue
 			}
@@ -49,7 +57,7 @@ func (b *Batch) Replicas(i, k int) iter.Seq[Replica] {
 	}
 }
 
-// errUnplaced is that of blocks of which a listing does not know where they are.
+// errUnplaced marks the blocks whose place a listing does not tell.
 var errUnplaced = fmt.Errorf("%w: it is not known where the block is", muster.ErrUnavailable)
 
 // Located returns row i of a listing with locations as an owned value. Blocks of which it is
@@ -91,6 +99,10 @@ type nodeTable []*muster.Node
 // maxTable bounds a table: far more than all datanodes, each with all that may happen to it
 // in the longest listing.
 const maxTable = 4 * muster.MaxNodes
+
+// maxTold bounds the bytes that a call tells of datanodes: their records may each have a
+// kilobyte of names.
+const maxTold = 256 << 20
 
 // extend adds a message's nodes to a table, and checks that this has all that the rows name.
 func extend(b *rows.Batch, r *reply, table nodeTable, asked muster.Locations) (nodeTable, error) {

@@ -17,6 +17,7 @@ type reply struct {
 	rpc.ListReply
 	outcomes []Outcome   // without their paths
 	nodes    nodeTable   // additions to the call's
+	told     int         // bytes of their messages
 	fields   []byte      // all fields but the frame, encoded
 	copied   []byte      // fields of a reply that had no memory of its own
 	memory   *rpc.Memory // in which the frame and the fields lie; nil: they were copied
@@ -78,7 +79,7 @@ func (r *reply) give() *rpc.Memory {
 // as small as two bytes each, are refused before memory is taken for them.
 func (r *reply) decode(paths int, records *nodeRecords) error {
 	frame := r.Frame
-	r.outcomes, r.nodes = nil, r.nodes[:0]
+	r.outcomes, r.nodes, r.told = nil, r.nodes[:0], 0
 	if n := rpc.CountOutcomes(r.fields); n > paths {
 		return corrupt("%d outcomes of at most %d paths", n, paths)
 	} else if n > 0 {
@@ -92,6 +93,7 @@ func (r *reply) decode(paths int, records *nodeRecords) error {
 		r.outcomes = r.outcomes[:n+1] // zero, as takeOutcomes returns them
 		return rpc.UnmarshalOutcome(b, &r.outcomes[n].Outcome)
 	}, func(b []byte) (err error) {
+		r.told += len(b)
 		r.nodes, err = records.append(r.nodes, b)
 		return err
 	})

@@ -57,6 +57,26 @@ func (p *pair) killService() {
 	<-p.service.Done()
 }
 
+// fill makes directories of files on four datanodes, and says where their blocks are.
+func (p *pair) fill(t *testing.T) (c *client.Client, dirs []string, where truth) {
+	nodes := p.joinAt(p.options.Listen, p.options.KeyFile, 4)
+	c, where = dial(t, p.addr(), client.Options{Attempts: 1000}), truth{}
+	for d := range 12 {
+		dirs = append(dirs, fmt.Sprintf("/t/%02d", d))
+		for f := range 5 {
+			path := fmt.Sprintf("%s/f%d", dirs[d], f)
+			nodes.file(t, c, path, muster.Replicated(1+(d+f)%4), 1+f)
+			l, err := c.Lookup(t.Context(), path)
+			must(t, err)
+			for _, b := range l.Blocks {
+				all := hosts(b)
+				where[path] = append(where[path], slices.Sorted(slices.Values(all)))
+			}
+		}
+	}
+	return c, dirs, where
+}
+
 // truth is where each file's blocks are, on hosts in order.
 type truth map[string][][]string
 
@@ -80,22 +100,7 @@ func (w truth) check(l *client.Located, whole bool) error {
 // no row is wrong or missing, and where it is not known where a block is that is said.
 func TestLocatedListingsGoOnThroughRestartsOfEither(t *testing.T) {
 	p := startPair(t)
-	nodes := p.joinAt(p.options.Listen, p.options.KeyFile, 4)
-	c := dial(t, p.addr(), client.Options{Attempts: 1000})
-	where, dirs := truth{}, []string{}
-	for d := range 12 {
-		dirs = append(dirs, fmt.Sprintf("/t/%02d", d))
-		for f := range 5 {
-			path := fmt.Sprintf("%s/f%d", dirs[d], f)
-			nodes.file(t, c, path, muster.Replicated(1+(d+f)%4), 1+f)
-			l, err := c.Lookup(t.Context(), path)
-			must(t, err)
-			for _, b := range l.Blocks {
-				all := hosts(b)
-				where[path] = append(where[path], slices.Sorted(slices.Values(all)))
-			}
-		}
-	}
+	c, dirs, where := p.fill(t)
 	files := slices.Sorted(maps.Keys(where))
 
 	var done atomic.Bool

@@ -44,6 +44,7 @@ type listing struct {
 	batches chan *Batch
 	ledger  ledger
 	nodes   nodeTable // of the call in progress
+	told    int       // bytes of the messages that it came in
 	reply   reply
 	cursor  []byte // of the last message
 	begun   bool   // a message was delivered
@@ -119,7 +120,7 @@ func (l *listing) receive(ctx context.Context) error {
 func (l *listing) resumable() bool { return !l.begun || len(l.cursor) > 0 }
 
 // call makes one call. It ends without an error when the listing is complete. progress
-// says whether it delivered anything.
+// says whether it delivered anything; datanodes alone are none.
 func (l *listing) call(ctx context.Context) (progress bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := l.client.service.List(l.client.context(ctx))
@@ -128,7 +129,7 @@ func (l *listing) call(ctx context.Context) (progress bool, err error) {
 		return false, err
 	}
 	l.ledger.resume()
-	l.nodes = nil
+	l.nodes, l.told = nil, 0
 	request := rpc.ListRequest{HasOptions: true, Options: l.options, Cursor: slices.Clone(l.cursor)}
 	from := l.window.rewind()
 	sent := make(chan struct{})
@@ -148,7 +149,7 @@ func (l *listing) call(ctx context.Context) (progress bool, err error) {
 		if err != nil {
 			return progress, err
 		}
-		progress = true
+		progress = progress || b != nil
 		if b.tells() && !l.emit(ctx, b) {
 			return progress, ended(ctx)
 		}
@@ -257,6 +258,9 @@ func (l *listing) enter(r *reply) (*Batch, error) {
 	}
 	if l.nodes, err = extend(decoded, r, l.nodes, l.options.Locations); err != nil {
 		return nil, err
+	}
+	if l.told += r.told; l.told > maxTold {
+		return nil, corrupt("a table of datanodes of more than %d bytes", maxTold)
 	}
 	if r.onlyNodes() {
 		return nil, nil // the cursor of the message before stays

@@ -88,6 +88,7 @@ type Client struct {
 	Server      string   `yaml:"server"`      // host:port
 	User        string   `yaml:"user"`        // empty: the operating system's user
 	Groups      []string `yaml:"groups"`      // with no user: those of the operating system's user
+	Reader      string   `yaml:"reader"`      // host, address or rack that replicas are ordered for; empty: this machine
 	Connections int      `yaml:"connections"` // at once to one server
 	Umask       Mode     `yaml:"umask"`       // taken from the modes of new entries
 }

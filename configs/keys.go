@@ -25,6 +25,7 @@ var flagKeys = map[string]string{
 	"server":     "client.server",
 	"user":       "client.user",
 	"groups":     "client.groups",
+	"reader":     "client.reader",
 }
 
 // keys returns every key of a Config in the order of its fields.

@@ -127,6 +127,7 @@ func TestFlagsGoBeforeEnvironmentBeforeFileBeforeDefaults(t *testing.T) {
 	flags.String("server", "", "")
 	flags.String("user", "", "")
 	flags.StringSlice("groups", nil, "")
+	flags.String("reader", "", "")
 	if err := flags.Parse([]string{"--server", "flag:1", "--groups", "g1,g2"}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,10 +135,11 @@ func TestFlagsGoBeforeEnvironmentBeforeFileBeforeDefaults(t *testing.T) {
 	t.Setenv("MUSTER_CLIENT_SERVER", "longenv:1")
 	t.Setenv("MUSTER_LISTEN", "env:2")
 	t.Setenv("MUSTER_USER", "env")
+	t.Setenv("MUSTER_READER", "/env")
 	t.Setenv("MUSTER_CONFIG", writeFile(t, "c.toml",
 		"data = 'file'\n[server]\nlisten = 'file:2'\n[client]\nserver = 'file:1'\nuser = 'file'\ngroups = ['file']\n"))
 	c := mustLoad(t, configs.Sources{Flags: flags})
-	if c.Client.Server != "flag:1" || c.Server.Listen != "env:2" || c.Client.User != "env" || c.Data != "file" ||
+	if c.Client.Server != "flag:1" || c.Server.Listen != "env:2" || c.Client.User != "env" || c.Client.Reader != "/env" || c.Data != "file" ||
 		!reflect.DeepEqual(c.Client.Groups, []string{"g1", "g2"}) || c.Listing != configs.Default().Listing {
 		t.Errorf("got %+v", c)
 	}

@@ -19,6 +19,9 @@ import (
 // shapes are directories times files of each.
 var shapes = []struct{ dirs, files int }{{30000, 1}, {1000, 30}, {100, 300}, {1, 30000}}
 
+// containers are dealt out to the files in turn, so that those of a page share none.
+const containers = 1000
+
 // shaped makes the tree of a shape, each file of one block, and gives its directories.
 func shaped(b *testing.B, dirs, files int) (*world, []string) {
 	b.Helper()
@@ -32,7 +35,7 @@ func shaped(b *testing.B, dirs, files int) (*world, []string) {
 			commands = append(commands, muster.Create{
 				Path: fmt.Sprintf("%s/part-%05d-c000.snappy.parquet", paths[d], f), Mode: 0o644, Length: 1 << 20,
 				Replication: muster.Replicated(3), BlockSize: 128 << 20,
-				Blocks: []muster.Block{{Container: uint64(d), LocalID: uint64(f), Length: 1 << 20}},
+				Blocks: []muster.Block{{Container: uint64((d*files + f) % containers), LocalID: uint64(f), Length: 1 << 20}},
 			})
 		}
 	}
@@ -115,25 +118,31 @@ func BenchmarkStream(b *testing.B) {
 	})
 }
 
-// BenchmarkLocated is BenchmarkCollect of a shape without locations, with them, and with them
-// in order.
+// BenchmarkLocated is BenchmarkCollect of a shape without blocks, with them, with where they
+// are, and with this in order.
 func BenchmarkLocated(b *testing.B) {
+	arms := []struct {
+		name string
+		o    listing.Options
+	}{
+		{"none", listing.Options{Columns: rows.DefaultColumns}},
+		{"blocks", listing.Options{Columns: rows.AllColumns}},
+		{"hint", listing.Options{Columns: rows.AllColumns, Locations: muster.LocationsHint}},
+		{"sorted", listing.Options{Columns: rows.AllColumns, Locations: muster.LocationsHint, Sorted: true, Reader: "/r1"}},
+	}
 	for _, shape := range shapes {
 		w, dirs := shaped(b, shape.dirs, shape.files)
 		in := newLocatedWorld(b)
 		in.world = w
-		for c := range uint64(shape.dirs) {
+		for c := range uint64(containers) {
 			n := muster.NodeNumber(c % 4)
 			in.place(muster.Replicated(3), []muster.NodeNumber{n, n + 4, n + 8}, c)
 		}
 		l := in.lister(listing.Config{})
-		for name, o := range map[string]listing.Options{
-			"none": {}, "hint": {Locations: muster.LocationsHint}, "sorted": {Locations: muster.LocationsHint, Sorted: true, Reader: "/r1"},
-		} {
-			o.Columns = rows.AllColumns
-			b.Run(fmt.Sprintf("shape=%dx%d/locations=%s", shape.dirs, shape.files, name), func(b *testing.B) {
+		for _, arm := range arms {
+			b.Run(fmt.Sprintf("shape=%dx%d/locations=%s", shape.dirs, shape.files, arm.name), func(b *testing.B) {
 				measure(b, shape.dirs*shape.files, func() error {
-					_, err := l.Collect(context.Background(), root, dirs, o)
+					_, err := l.Collect(context.Background(), root, dirs, arm.o)
 					return err
 				})
 			})

@@ -51,8 +51,9 @@ type collector struct {
 	heads   heads
 	places  places
 
-	row     muster.Row
-	scratch []byte
+	row      muster.Row
+	expected int // places of the row's blocks, if they are asked for
+	scratch  []byte
 }
 
 // bounds are what a page ends at; each is at least 1.
@@ -146,7 +147,6 @@ func (c *collector) begin(view *namespace.View) {
 	c.left.bytes += c.size()
 	c.fresh, c.full = true, false
 	c.heads.reset()
-	c.places.files = c.places.files[:0]
 }
 
 // open says whether the page may take up another path. The first always fits.

@@ -38,6 +38,9 @@ type Config struct {
 
 // Places says where containers are, as *locations.Cache does.
 type Places interface {
+	// Cached gives, from memory and without the caller having to wait, the placements of the
+	// first of ids, and returns how many.
+	Cached(ids []uint64, out []*muster.Placement) int
 	// Get says where containers are, out[i] for ids[i]; an id may occur repeatedly. Its error
 	// is the context's, and then in out as well.
 	Get(ctx context.Context, ids []uint64, out []locations.Located) error

@@ -13,8 +13,9 @@
 // by path, from the tree's memory into the columns of a frame. Buffers go from call to
 // call, so that neither a row nor a path nor, once they have grown, a page allocates.
 //
-// Where blocks are is found out between the page's view and its message: [Places] is asked
-// once for the page's containers, with no view held but that of a snapshot stream. Rows name
+// Where blocks are is found out between the page's view and its message, with no view held but
+// that of a snapshot stream: [Places] gives what it has in memory, and from the first container
+// on that is not there it is asked once for all the rest of the page. Rows name
 // nodes by their position in a table of the call, to which messages add.
 //
 // A stream lists in one goroutine and sends in another, the caller's. They share two

@@ -112,35 +112,29 @@ func (c *collector) blocks() bool { return c.options.Columns.Has(rows.ColBlocks)
 func (c *collector) fits() bool {
 	r := &c.row
 	size := rowBytes + len(r.Name) + len(r.Owner) + len(r.Group) + len(r.Target) + blockBytes*len(r.Blocks)
+	c.expected = 0
 	if c.located() {
 		size += placeBytes * len(r.Blocks)
+		c.expected = len(r.Blocks) * r.Replication.Nodes()
 	}
 	if c.fresh {
 		c.full = c.gathered() && c.size()+size > rows.MaxFrame
 		return !c.full
 	}
-	return c.left.entries > 0 && c.locations() <= c.left.locations && c.size()+size <= c.left.bytes
+	return c.left.entries > 0 && c.expected <= c.left.locations && c.size()+size <= c.left.bytes
 }
 
-// locations is the number of places that the current row is expected to have.
-func (c *collector) locations() int {
-	if !c.located() {
-		return 0
-	}
-	return len(c.row.Blocks) * c.row.Replication.Nodes()
-}
-
-// add appends the current row.
+// add appends the current row, which fits.
 func (c *collector) add() {
 	if c.row.Kind == muster.Directory && len(c.row.Name) > 0 && c.options.Columns.Has(rows.ColMTime) {
 		c.heads.want(c.row.ID, c.rows.Len(), len(c.outcomes))
 	}
 	if c.located() && c.row.Kind == muster.File {
-		c.places.want(&c.row, len(c.outcomes))
+		markNoData(&c.row)
 	}
 	c.rows.Append(uint32(c.position.index), &c.row)
 	c.position.rows++
 	c.left.entries--
-	c.left.locations -= c.locations()
+	c.left.locations -= c.expected
 	c.fresh = false
 }

@@ -196,10 +196,10 @@ func (l *locatedCall) add(t testing.TB, m *listing.Message, o listing.Options) {
 		r := locatedRow{row: row{batch.PathIndex(i), batch.Entry(i)}}
 		for k := range batch.NumBlocks(i) {
 			var hosts []string
-			if n := batch.NumNodes(i, k); n >= 0 {
-				hosts = make([]string, n)
+			if nodes, known := batch.Nodes(i, k); known {
+				hosts = make([]string, nodes.Len())
 				for j := range hosts {
-					if at, present := batch.Node(i, k, j); present {
+					if at, present := nodes.At(j); present {
 						hosts[j] = l.table[at].Host
 					}
 				}

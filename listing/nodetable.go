@@ -18,10 +18,12 @@ type nodeTable struct {
 }
 
 type tableEntry struct {
-	record   *muster.Node // that was sent or is among those added
-	position uint32
-	page     uint32 // in which the record was looked up last; 0: none
+	record *muster.Node // that was sent or is among those added
+	place  uint64       // its position, below what the page's replicas are sorted by
+	page   uint32       // in which the record was looked up last; 0: none
 }
+
+func (e *tableEntry) position() uint32 { return uint32(e.place) }
 
 // nodeBytes is an upper bound of what a node takes in a message beside its texts.
 const nodeBytes = 40
@@ -34,9 +36,17 @@ func (t *nodeTable) reset() {
 	t.used, t.added, t.next, t.page, t.size, t.most, t.refused = t.used[:0], t.added[:0], 0, 0, 0, 0, false
 }
 
-// entry returns the entry of a node, whose record is the newest of this page; nil if nobody
-// knows the node, or there is no room for it.
-func (t *nodeTable) entry(n muster.NodeNumber, of Places) *tableEntry {
+// find returns the entry of a node that was looked up in this page, else nil.
+func (t *nodeTable) find(n muster.NodeNumber) *tableEntry {
+	if int64(n) >= int64(len(t.at)) || t.at[n].page != t.page {
+		return nil
+	}
+	return &t.at[n]
+}
+
+// lookUp returns the entry of a node, whose record is the newest now; nil if nobody knows the
+// node, or there is no room for it.
+func (t *nodeTable) lookUp(n muster.NodeNumber, of Places) *tableEntry {
 	if int64(n) >= int64(len(t.at)) {
 		if n >= muster.MaxNodes {
 			return nil
@@ -44,9 +54,6 @@ func (t *nodeTable) entry(n muster.NodeNumber, of Places) *tableEntry {
 		t.at = append(t.at, make([]tableEntry, max(int(n)+1, 2*len(t.at))-len(t.at))...)
 	}
 	e := &t.at[n]
-	if e.page == t.page {
-		return e
-	}
 	record := of.Node(n)
 	if record == nil {
 		return nil
@@ -60,7 +67,7 @@ func (t *nodeTable) entry(n muster.NodeNumber, of Places) *tableEntry {
 		if e.record == nil {
 			t.used = append(t.used, n)
 		}
-		e.record, e.position = record, t.next
+		e.record, e.place = record, uint64(t.next)
 		t.next++
 		t.added = append(t.added, *record)
 		t.size += size

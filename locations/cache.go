@@ -61,7 +61,7 @@ func New(s Source, o Options) (*Cache, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.orDefaults()
+	o = o.withDefaults()
 	c := &Cache{
 		source:  s,
 		opts:    o,
@@ -97,18 +97,19 @@ func (c *Cache) Get(ctx context.Context, ids []uint64, out []Located) error {
 	now := c.now()
 	var wants []want
 	var firsts [stage]*entry
-	for i, id := range ids {
-		if i%stage == 0 {
-			c.index.fetch(ids[i:min(i+stage, len(ids))], &firsts)
-		}
-		if e := firsts[i%stage].find(id); e != nil && c.fresh(e, now) {
-			e.touch()
-			out[i] = c.located(e)
-		} else {
-			if wants == nil {
-				wants = make([]want, 0, len(ids)-i)
+	for at := 0; at < len(ids); at += stage {
+		some := ids[at:min(at+stage, len(ids))]
+		c.index.fetch(some, &firsts)
+		for i, id := range some {
+			if e := firsts[i%stage].find(id); e != nil && c.fresh(e, now) {
+				e.touch()
+				out[at+i] = c.located(e)
+				continue
 			}
-			wants = append(wants, want{id: id, out: i})
+			if wants == nil {
+				wants = make([]want, 0, len(ids)-at-i)
+			}
+			wants = append(wants, want{id: id, out: at + i})
 		}
 	}
 	c.lookups.hit(len(ids)-len(wants), ids)
@@ -118,8 +119,32 @@ func (c *Cache) Get(ctx context.Context, ids []uint64, out []Located) error {
 	return c.load(ctx, wants, out)
 }
 
+// Cached is Get for who needs placements alone and can do without those that are not in
+// memory: it gives those of the first of ids, and returns how many. It is fewer than all if the
+// next one is not there.
+func (c *Cache) Cached(ids []uint64, out []*muster.Placement) (n int) {
+	now := c.now()
+	var firsts [stage]*entry
+	defer func() { c.lookups.hit(n, ids) }()
+	for n < len(ids) {
+		some := ids[n:min(n+stage, len(ids))]
+		c.index.fetch(some, &firsts)
+		for i, id := range some {
+			e := firsts[i%stage].find(id)
+			if e == nil || !c.fresh(e, now) {
+				return n
+			}
+			e.touch()
+			out[n] = &e.placement
+			n++
+		}
+	}
+	return n
+}
+
 // Refresh is Get for containers of which earlier answers proved wrong: it answers with
-// what was loaded after them. If that fails, what is cached stays as it is.
+// what was loaded after them, and with anything if Seen is zero. If that fails, what is
+// cached stays as it is.
 func (c *Cache) Refresh(ctx context.Context, stale []Stale, out []Located) error {
 	out = out[:len(stale)]
 	wants := make([]want, len(stale))

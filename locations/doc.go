@@ -4,9 +4,10 @@
 // # Contract
 //
 // [Cache.Get] answers from memory what it can, without a lock and without allocating,
-// and has the rest loaded in one call to the [Source]. [Cache.Refresh] is for a reader
+// and has the rest loaded in one call to the [Source]; [Cache.Cached] is the first half of
+// that alone, for callers who name very many containers. [Cache.Refresh] is for a reader
 // whose answer proved wrong: it says what it has seen, and is answered from memory if
-// something was loaded after that. [Cache.Reload] always loads. All three answer each
+// something was loaded after that. [Cache.Reload] always loads. These three answer each
 // container for itself: an error belongs to one, and a caller waits no longer than its
 // context, whatever the source does. Everything is safe for concurrent use.
 //

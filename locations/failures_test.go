@@ -195,11 +195,12 @@ func TestAfterCloseMemoryStillAnswers(t *testing.T) {
 		get(t, c, 1)
 		s.before = func(ctx context.Context, _ int) { <-ctx.Done() }
 		inFlight, queued := laterGet(t.Context(), c, 2), laterGet(t.Context(), c, 3)
+		forced := laterReload(t.Context(), c, 1) // what is known is not new enough for it
 		c.Close()
 		synctest.Wait()
 		out := get(t, c, 1, 2)
 		wantOn(t, out[0], 1, 2, 3)
-		for _, err := range []error{inFlight.now(t)[0].Err, queued.now(t)[0].Err, out[1].Err} {
+		for _, err := range []error{inFlight.now(t)[0].Err, queued.now(t)[0].Err, forced.now(t)[0].Err, reload(t, c, 1)[0].Err, out[1].Err} {
 			if !errors.Is(err, muster.ErrUnavailable) || !strings.Contains(err.Error(), "closed") {
 				t.Fatal(err)
 			}

@@ -17,6 +17,7 @@ type entry struct {
 	used      atomic.Uint32         // readings that the clock has not yet seen
 	slot      uint32                // in the clock; under Cache.mu
 	placement muster.Placement
+	room      [4]muster.NodeNumber // of its nodes, unless there are more
 }
 
 // mostUsed is where an entry stops to count, so that what is read all the time is not

@@ -142,7 +142,7 @@ func (c *Cache) receive(id uint64, o *Outcome, sequence uint64) loaded {
 		}
 	}
 	e := &entry{placement: *p, sequence: sequence}
-	e.placement.Nodes = slices.Clone(p.Nodes)
+	e.placement.Nodes = append(e.room[:0], p.Nodes...)
 	return loaded{entry: e, says: true}
 }
 
@@ -155,8 +155,8 @@ func (c *Cache) fail(l *load, err error) {
 	close(l.done)
 }
 
-// land ends what a load is to one container, and returns the answer: the newest there
-// is. This is where the rules of the package are kept.
+// land ends what a load is to one container, and returns the answer: the newest there is,
+// or the error of a load that was not sent. This is where the rules of the package are kept.
 func (c *Cache) land(l *load, id uint64, got loaded, now time.Duration) Located {
 	f := c.flights[id]
 	old := c.index.find(id)
@@ -173,7 +173,7 @@ func (c *Cache) land(l *load, id uint64, got loaded, now time.Duration) Located 
 		c.flights[id] = f
 	}
 	switch {
-	case old != nil && old.sequence > l.sequence && c.fresh(old, now):
+	case l.sequence > 0 && old != nil && old.sequence > l.sequence && c.fresh(old, now):
 		return c.located(old)
 	case got.err != nil:
 		return Located{Err: got.err}

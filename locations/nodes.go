@@ -74,14 +74,6 @@ func (t *nodes) grow(n int) {
 // and allocates nothing.
 func (c *Cache) Node(n muster.NodeNumber) *muster.Node { return c.nodes.get(n) }
 
-// NumNodes returns a number above those of all known datanodes. It takes no lock.
-func (c *Cache) NumNodes() int {
-	if table := c.nodes.table.Load(); table != nil {
-		return len(*table)
-	}
-	return 0
-}
-
 // Learn takes over node records that came by another way than an answer, as with a new
 // topology. They count as newer than those of all loads that have begun.
 func (c *Cache) Learn(records []muster.Node) {

@@ -1,6 +1,7 @@
 package locations
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -51,19 +52,11 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// orDefaults returns o with its zeros replaced.
-func (o Options) orDefaults() Options {
-	if o.Size == 0 {
-		o.Size = defaultSize
-	}
-	if o.TTL == 0 {
-		o.TTL = defaultTTL
-	}
-	if o.Loads == 0 {
-		o.Loads = defaultLoads
-	}
-	if o.LoadTimeout == 0 {
-		o.LoadTimeout = defaultLoadTimeout
-	}
+// withDefaults returns o with its zeros replaced.
+func (o Options) withDefaults() Options {
+	o.Size = cmp.Or(o.Size, defaultSize)
+	o.TTL = cmp.Or(o.TTL, defaultTTL)
+	o.Loads = cmp.Or(o.Loads, defaultLoads)
+	o.LoadTimeout = cmp.Or(o.LoadTimeout, defaultLoadTimeout)
 	return o
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fs/muster/store"
 )
 
-// format is that of all that lies in a tree's folder.
+// format is the format of all files in a tree's folder.
 var format = store.Format{Name: "namespace", Version: 1}
 
 // Open opens the tree in a folder, which it makes if it does not exist. How long it takes does not

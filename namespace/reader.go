@@ -45,7 +45,7 @@ type Reader struct {
 	heads    records
 	blocks   bool // the scan wants block lists
 	err      error
-	list     []muster.Block
+	list     []muster.Block // room for those of a row
 	order    []int32
 	keys     []uint64 // scratch of Load
 	items    []images.Item
@@ -55,7 +55,10 @@ type Reader struct {
 }
 
 func newReader(t *Tree) *Reader {
-	return &Reader{tree: t, cache: t.loads.cache, images: t.loads.cache.Stats().Budget > 0, load: loading{most: t.opts.imageRows}}
+	return &Reader{
+		tree: t, cache: t.loads.cache, images: t.loads.cache.Stats().Budget > 0, load: loading{most: t.opts.imageRows},
+		list: make([]muster.Block, 0, inlineBlocks),
+	}
 }
 
 // NewReader returns a reader that sees what the caller may see. Close it before the view is
@@ -196,24 +199,28 @@ func decodeHead(v []byte, id uint64, rec *record) error {
 
 // readBlocks reads the whole block list of a file into row.Blocks.
 func (r *Reader) readBlocks(row *muster.Row, b blockList) (err error) {
-	if r.list == nil {
-		r.list = make([]muster.Block, 0, inlineBlocks)
+	row.Blocks, err = decodeBlocks(r.list[:0], b.inline)
+	if err == nil && b.count > inlineBlocks {
+		r.list, err = r.readChunks(row, b)
+		row.Blocks = r.list
 	}
-	if r.list, err = decodeBlocks(r.list[:0], b.inline); err != nil {
-		return err
-	}
+	return err
+}
+
+// readChunks appends the blocks that are not in the row to those that are.
+func (r *Reader) readChunks(row *muster.Row, b blockList) (list []muster.Block, err error) {
+	list = row.Blocks
 	for chunk := range b.chunks() {
 		r.snap.key = appendChunkKey(r.snap.key[:0], row.ID, chunk)
 		v, err := r.snap.get(r.snap.key)
 		if err != nil {
-			return err
+			return list, err
 		}
-		if r.list, err = decodeChunk(r.list, v, b.chunkLen(chunk)); err != nil {
-			return err
+		if list, err = decodeChunk(list, v, b.chunkLen(chunk)); err != nil {
+			return list, err
 		}
 	}
-	row.Blocks = r.list
-	return nil
+	return list, nil
 }
 
 // Scan starts reading the children of a directory whose names are after a given one; "" is

@@ -293,8 +293,9 @@ func TestAServerThatDoesNotKnowTheKeyGetsNoCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for call := range server.methods {
-			server.audiences[call] = forAnyone
+		for call, m := range server.methods {
+			m.audience = forAnyone
+			server.methods[call] = m
 		}
 		peers := new(peerCalls)
 		if err := server.add(peers, pb.DRPCLocationsDescription{}, forAnyone); err != nil {

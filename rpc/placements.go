@@ -42,20 +42,31 @@ func PositionsOf(nodes []muster.Node) NodePositions {
 // List returns the positions of nodes; that of muster.NoNode, and of what is not in the
 // table, is 0.
 func (at NodePositions) List(nodes []muster.NodeNumber) []uint32 {
-	list := make([]uint32, len(nodes))
-	for i, n := range nodes {
-		list[i] = at[n]
+	return at.append(make([]uint32, 0, len(nodes)), nodes)
+}
+
+func (at NodePositions) append(dst []uint32, nodes []muster.NodeNumber) []uint32 {
+	for _, n := range nodes {
+		dst = append(dst, at[n])
 	}
-	return list
+	return dst
 }
 
 // Placement returns the message of a container's outcome.
 func (at NodePositions) Placement(p *muster.Placement, err error) *pb.Placement {
-	code, text := ToStatus(err)
-	return &pb.Placement{
-		Container: p.Container, Code: code, Message: text,
-		Replication: uint32(p.Replication), Closed: p.Closed, Nodes: at.List(p.Nodes),
-	}
+	m := new(pb.Placement)
+	at.Place(m, make([]uint32, 0, len(p.Nodes)), p, err)
+	return m
+}
+
+// Place makes m the message of a container's outcome. It appends the positions of nodes to
+// room, since an answer has thousands of them.
+func (at NodePositions) Place(m *pb.Placement, room []uint32, p *muster.Placement, err error) []uint32 {
+	first := len(room)
+	room = at.append(room, p.Nodes)
+	m.Container, m.Replication, m.Closed, m.Nodes = p.Container, uint32(p.Replication), p.Closed, room[first:len(room):len(room)]
+	m.Code, m.Message = ToStatus(err)
+	return room
 }
 
 // NumbersAt returns the nodes at positions of a message's table plus one, muster.NoNode for 0. It

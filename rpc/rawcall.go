@@ -17,10 +17,12 @@ type RawFunc func(ctx context.Context, request, dst []byte) (reply []byte, err e
 // with one request and one reply; name is the wire's, as in "/package.Service/Method". It
 // comes before Serve.
 func (s *Server) HandleRaw(name string, f RawFunc) error {
-	if unary, known := s.methods[name]; !known || !unary {
+	m := s.methods[name]
+	if !m.unary {
 		return fmt.Errorf("rpc: %w: the service has no call %q with one request and one reply", muster.ErrInvalid, name)
 	}
-	s.raw[name] = f
+	m.raw = f
+	s.methods[name] = m
 	return nil
 }
 

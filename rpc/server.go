@@ -91,12 +91,10 @@ type counters struct {
 //
 // The order is NewServer, further services, any number of concurrent Serve, Shutdown.
 type Server struct {
-	options   ServerOptions
-	log       *slog.Logger
-	mux       *drpcmux.Mux
-	methods   map[string]bool // whether it is a call with one request and one reply
-	raw       map[string]RawFunc
-	audiences map[string]audience // of calls that are not for users
+	options ServerOptions
+	log     *slog.Logger
+	mux     *drpcmux.Mux
+	methods map[string]method // by the wire's names
 	counters
 
 	ctx    context.Context // of all calls; ends when a stop is not graceful any more
@@ -109,13 +107,13 @@ type Server struct {
 	conns     map[*serverConn]struct{}
 }
 
-// NewServer returns a server of the service that desc describes, with impl's methods.
+// NewServer returns a server of the service for users that desc describes, with impl's methods.
 func NewServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error) {
 	s, err := newServer(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.AddService(impl, desc); err != nil {
+	if err := s.add(impl, desc, forUsers); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -128,9 +126,7 @@ func newServer(o ServerOptions) (*Server, error) {
 	s := &Server{
 		options:   o.withDefaults(),
 		mux:       drpcmux.New(),
-		methods:   make(map[string]bool),
-		raw:       make(map[string]RawFunc),
-		audiences: make(map[string]audience),
+		methods:   make(map[string]method),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*serverConn]struct{}),
 	}

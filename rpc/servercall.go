@@ -83,29 +83,29 @@ func (c *call) run() (err error) {
 		s.overloaded.Add(1)
 		return fmt.Errorf("%w: the server has %d connections, its limit; try again", muster.ErrUnavailable, s.options.MaxConnections)
 	}
-	unary, known := s.methods[c.name]
+	m, known := s.methods[c.name]
 	if !known {
-		return fmt.Errorf("%w: the server has no call %.100q; it may be older than the client", muster.ErrInvalid, c.name)
+		return fmt.Errorf("%w: the server has no call %.100q; it may be older than the client, or have another role", muster.ErrInvalid, c.name)
 	}
 	md, _ := drpcmetadata.Get(c.ctx)
 	if err := checkMetadata(md); err != nil {
 		return err
 	}
-	if c.caller, err = c.identify(md); err != nil {
+	if c.caller, err = c.identify(m.audience, md); err != nil {
 		return err
 	}
 	timeout, err := callTimeout(md)
 	if err != nil {
 		return err
 	}
-	defer c.prepare(unary, timeout)()
+	defer c.prepare(m.unary, timeout)()
 	defer func() {
 		if p := recover(); p != nil {
 			err = c.panicked(p)
 		}
 	}()
-	if f, ok := s.raw[c.name]; ok {
-		return c.runRaw(f)
+	if m.raw != nil {
+		return c.runRaw(m.raw)
 	}
 	return s.mux.HandleRPC(c, c.name)
 }

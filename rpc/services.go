@@ -20,6 +20,13 @@ const (
 	forAnyone                 // by which a connection proves it
 )
 
+// method is what the server knows of a call.
+type method struct {
+	unary    bool     // it has one request and one reply
+	audience audience // who may make it
+	raw      RawFunc  // what carries it out instead of the service; nil: nothing
+}
+
 // NewPeerServer returns a server whose first service is for peers, see AddPeerService.
 func NewPeerServer(impl any, desc drpc.Description, o ServerOptions) (*Server, error) {
 	s, err := newServer(o)
@@ -30,12 +37,6 @@ func NewPeerServer(impl any, desc drpc.Description, o ServerOptions) (*Server, e
 		return nil, err
 	}
 	return s, nil
-}
-
-// AddService adds a service for users to the one that the server was made with. It comes
-// before Serve.
-func (s *Server) AddService(impl any, desc drpc.Description) error {
-	return s.add(impl, desc, forUsers)
 }
 
 // AddPeerService adds a service for peers: calls on connections that have not proven the
@@ -53,18 +54,16 @@ func (s *Server) add(impl any, desc drpc.Description, who audience) error {
 		return fmt.Errorf("rpc: %w: register: %v", muster.ErrInternal, err)
 	}
 	for i := range desc.NumMethods() {
-		name, _, _, method, _ := desc.Method(i)
-		s.methods[name] = reflect.TypeOf(method).NumOut() == 2 // as drpcmux tells them
-		if who != forUsers {
-			s.audiences[name] = who
-		}
+		name, _, _, f, _ := desc.Method(i)
+		s.methods[name] = method{unary: reflect.TypeOf(f).NumOut() == 2, audience: who} // as drpcmux tells them
 	}
 	return nil
 }
 
-// identify establishes who makes the call: a user, or a peer, whose name is its role.
-func (c *call) identify(md map[string]string) (muster.Identity, error) {
-	switch c.server.audiences[c.name] {
+// identify establishes who makes a call that is for such an audience: a user, or a peer,
+// whose name is its role.
+func (c *call) identify(who audience, md map[string]string) (muster.Identity, error) {
+	switch who {
 	case forPeers:
 		if c.conn.peer.role == "" {
 			return muster.Identity{}, fmt.Errorf("%w: this call is for servers of the cluster, which prove the cluster key: start the caller with the cluster.key_file of this server", muster.ErrUnauthenticated)

@@ -164,7 +164,7 @@ func (d *description) add(c uint32, m *pb.LocatedContainer, fresh []*pb.Node) {
 }
 
 // sort puts the replicas of each of the first blocks in an order of its own, so that not all
-// readers of blocks that lie together go to one node.
+// readers of blocks that lie together go to one node. Silent nodes come last.
 func (d *description) sort(count int, from *topology.Reader) {
 	var room [maxReplicas]int
 	seed := rand.Uint64()
@@ -174,8 +174,18 @@ func (d *description) sort(count int, from *topology.Reader) {
 	}
 	d.located.Order = make([]byte, 0, total)
 	for i, c := range d.file.in[:count] {
-		for _, at := range from.Order(room[:0], replicasOf(&d.places[c]), seed+uint64(i)) {
+		replicas := replicasOf(&d.places[c])
+		order := from.Order(room[:0], replicas, seed+uint64(i), d.state)
+		for _, at := range order {
 			d.located.Order = append(d.located.Order, byte(at))
 		}
 	}
+}
+
+// state returns the state of a datanode that a placement names.
+func (d *description) state(n muster.NodeNumber) muster.NodeState {
+	if record := d.cache.Node(n); record != nil {
+		return record.State
+	}
+	return muster.Dead
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
-// TestTheReadersRackComesFirst in each of 1,000 answers of each call, by whatever the reader
-// is named, while the topology is swapped in each call.
+// TestTheReadersRackComesFirst in each of 1,000 answers of each call and listing, by whatever
+// the reader is named, while the topology is swapped in each call.
 func TestTheReadersRackComesFirst(t *testing.T) {
 	l := startLocated(t)
 	l.change(func() {
@@ -37,39 +37,68 @@ func TestTheReadersRackComesFirst(t *testing.T) {
 	})
 	defer swapping.Wait()
 	defer close(begun)
-	ctx := as(t, "root")
-	calls := map[string]func(reader string) (*pb.Located, error){
-		"stat": func(reader string) (*pb.Located, error) {
-			r, err := l.client.Stat(ctx, &pb.PathRequest{Path: []byte("/f"), Located: true, Sorted: true, Reader: reader})
-			return r.GetLocated(), err
-		},
-		"locate": func(reader string) (*pb.Located, error) {
-			r, err := l.client.Locate(ctx, &pb.LocateRequest{Path: []byte("/f"), Reader: reader})
-			return r.GetLocated(), err
-		},
-		"open": func(reader string) (*pb.Located, error) {
-			r, err := l.client.Open(ctx, &pb.OpenRequest{Path: []byte("/f"), Reader: reader})
-			return r.GetLocated(), err
-		},
-		"lookup": func(reader string) (*pb.Located, error) {
-			r, err := l.client.Lookup(ctx, &pb.OpenRequest{Path: []byte("/f"), Reader: reader})
-			return r.GetLocated(), err
-		},
-	}
 	readers := []string{"/r1", "dn4", "10.1.2.3", "node-5"}
-	for name, call := range calls {
+	for name, call := range l.sorting(t) {
 		for i := range 1000 {
 			begun <- struct{}{}
-			located, err := call(readers[i%len(readers)])
+			reader := readers[i%len(readers)]
+			o, err := call("/f", reader)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			o := orders(&pb.LocatedReply{Located: located})
-			if o[0][0] != 6 || o[1][2] != 0 || readers[i%len(readers)] == "node-5" && o[1][0] != 5 {
-				t.Fatalf("%s from %s: order %v", name, readers[i%len(readers)], o)
+			if o[0][0] != 6 || o[1][2] != 0 || reader == "node-5" && o[1][0] != 5 {
+				t.Fatalf("%s from %s: order %v", name, reader, o)
 			}
 		}
 	}
+}
+
+// sorting are the calls that sort replicas: they give the nodes of each block of a file.
+func (l *located) sorting(t *testing.T) map[string]func(path, reader string) ([][]int, error) {
+	ctx := as(t, "root")
+	of := func(located *pb.Located, err error) ([][]int, error) {
+		if err != nil {
+			return nil, err
+		}
+		return orders(&pb.LocatedReply{Located: located}), nil
+	}
+	calls := map[string]func(path, reader string) ([][]int, error){
+		"stat": func(path, reader string) ([][]int, error) {
+			r, err := l.client.Stat(ctx, &pb.PathRequest{Path: []byte(path), Located: true, Sorted: true, Reader: reader})
+			return of(r.GetLocated(), err)
+		},
+		"locate": func(path, reader string) ([][]int, error) {
+			r, err := l.client.Locate(ctx, &pb.LocateRequest{Path: []byte(path), Reader: reader})
+			return of(r.GetLocated(), err)
+		},
+		"open": func(path, reader string) ([][]int, error) {
+			r, err := l.client.Open(ctx, &pb.OpenRequest{Path: []byte(path), Reader: reader})
+			return of(r.GetLocated(), err)
+		},
+		"lookup": func(path, reader string) ([][]int, error) {
+			r, err := l.client.Lookup(ctx, &pb.OpenRequest{Path: []byte(path), Reader: reader})
+			return of(r.GetLocated(), err)
+		},
+	}
+	for name, list := range l.listings() {
+		calls[name] = func(path, reader string) (all [][]int, err error) {
+			replies, err := list(ctx, &pb.ListOptions{Locations: pb.WithLocations_WITH_LOCATIONS_MUST, Sorted: true, Reader: reader}, path)
+			if err != nil {
+				return nil, err
+			}
+			for _, hosts := range hostsOf(t, replies)[0] {
+				nodes := make([]int, len(hosts))
+				for i, host := range hosts {
+					if _, err := fmt.Sscanf(host, "dn%d", &nodes[i]); err != nil {
+						return nil, err
+					}
+				}
+				all = append(all, nodes)
+			}
+			return all, nil
+		}
+	}
+	return calls
 }
 
 // TestTheReaderIsWhereTheCallComesFrom unless it is named.

@@ -15,7 +15,7 @@ type wanted struct {
 	from, to int64  // bytes
 	first    uint32 // of the file's blocks
 	link     bool   // a link in last place itself
-	all      bool   // a directory or link too, of which there is the entry
+	all      bool   // a directory or link too: its entry, and no blocks
 	read     bool   // the caller must be allowed to read the content
 	data     bool   // the content must be there
 }

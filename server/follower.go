@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
 	"github.com/muster-fs/muster/locations/topology"
@@ -28,8 +30,9 @@ type follower struct {
 	topology *topology.Map
 	cache    *locations.Cache
 
-	boot, version uint64 // of the topology in use
-	failing       bool   // the last attempt has failed
+	boot, version uint64            // of the newest topology
+	inUse         *pb.TopologyReply // the same, without what may differ though nothing has changed
+	failing       bool              // the last attempt has failed
 }
 
 // follow begins to follow the service until ctx ends, in a goroutine that the returned
@@ -76,7 +79,8 @@ func (f *follower) note(err error) {
 	f.failing = err != nil
 }
 
-// step waits for a topology that is not in use, and takes it into use.
+// step waits for a topology that is not in use, and takes it into use. The cache is told of the
+// datanodes, so that a new address or state of one is in all answers at once.
 func (f *follower) step(ctx context.Context, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait+followGrace)
 	defer cancel()
@@ -89,8 +93,13 @@ func (f *follower) step(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	f.cache.Learn(nodes)
-	f.topology.Swap(tree)
 	f.boot, f.version = reply.GetBoot(), reply.GetVersion()
+	reply.Boot, reply.Version, reply.Warning = 0, 0, ""
+	if proto.Equal(reply, f.inUse) {
+		return nil // as after a restart of the service: what was worked out from the topology stays
+	}
+	f.topology.Swap(tree)
+	f.inUse = reply
 	f.log.Debug("a new topology", "version", f.version, "nodes", len(nodes))
 	for _, skipped := range tree.Skipped() {
 		f.log.Warn("a datanode has no place in the topology; it counts as far from everything", "node", skipped.Node.ID, "error", skipped.Err)

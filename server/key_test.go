@@ -24,9 +24,8 @@ func FuzzKeyFile(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	log := slog.New(slog.DiscardHandler)
+	log, file := slog.New(slog.DiscardHandler), filepath.Join(f.TempDir(), keyName)
 	f.Fuzz(func(t *testing.T, content []byte) {
-		file := filepath.Join(t.TempDir(), keyName)
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -68,10 +68,10 @@ func hostsOf(t testing.TB, replies []*pb.ListReply) (all [][][]string) {
 			var blocks [][]string
 			for k := range b.NumBlocks(i) {
 				var hosts []string
-				if n := b.NumNodes(i, k); n >= 0 {
-					hosts = make([]string, n)
+				if nodes, known := b.Nodes(i, k); known {
+					hosts = make([]string, nodes.Len())
 					for j := range hosts {
-						if at, present := b.Node(i, k, j); present {
+						if at, present := nodes.At(j); present {
 							hosts[j] = table[at].Host
 						}
 					}

@@ -153,36 +153,14 @@ func staleFromPB(list []*pb.Stale) (map[uint64]locations.Seen, error) {
 	return stale, nil
 }
 
-// refresh asks for the containers that are stale by Refresh and for the others by Get.
-// Whatever else is named as stale is of no concern to this file.
+// refresh asks for containers anew if they are named as stale, in one call for all. Whatever else
+// is named is of no concern to this file.
 func refresh(ctx context.Context, cache *locations.Cache, stale map[uint64]locations.Seen, ids []uint64, out []locations.Located) error {
-	var (
-		named []locations.Stale
-		rest  []uint64
-	)
-	for _, id := range ids {
-		if seen, ok := stale[id]; ok {
-			named = append(named, locations.Stale{Container: id, Seen: seen})
-		} else {
-			rest = append(rest, id)
-		}
-	}
-	gathered := make([]locations.Located, len(ids))
-	fresh, kept := gathered[:len(named)], gathered[len(named):]
-	if err := cache.Refresh(ctx, named, fresh); err != nil {
-		return err
-	}
-	if err := cache.Get(ctx, rest, kept); err != nil {
-		return err
-	}
+	asked := make([]locations.Stale, len(ids))
 	for i, id := range ids {
-		from := &kept
-		if _, ok := stale[id]; ok {
-			from = &fresh
-		}
-		out[i], *from = (*from)[0], (*from)[1:]
+		asked[i] = locations.Stale{Container: id, Seen: stale[id]} // of others the zero mark: any answer is newer
 	}
-	return nil
+	return cache.Refresh(ctx, asked, out)
 }
 
 // order says in which order replicas are told.

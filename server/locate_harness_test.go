@@ -242,7 +242,7 @@ func (l *located) all() map[string]func(ctx context.Context, path string) (*pb.L
 	}
 }
 
-// reading are those of them that need to read the file.
+// reading returns the calls that need the permission to read the file.
 func (l *located) reading() map[string]func(ctx context.Context, path string) (*pb.LocatedReply, error) {
 	calls := l.all()
 	maps.DeleteFunc(calls, func(name string, _ func(context.Context, string) (*pb.LocatedReply, error)) bool {

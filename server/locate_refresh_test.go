@@ -66,6 +66,16 @@ func TestARefreshLoadsWhatItNamesOnce(t *testing.T) {
 	if got := l.take(); len(got) > 0 {
 		t.Errorf("the service was asked for %v once more", got)
 	}
+	// What is stale and what is missing are one call.
+	l.replicated(4, 5)
+	l.file("/g", 4, 3, 5)
+	l.take()
+	if _, err := l.client.Open(ctx, &pb.OpenRequest{Path: []byte("/g"), Refresh: []*pb.Stale{staleOf(first, 2)}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.take(); !slices.EqualFunc(got, [][]uint64{{3, 4, 5}}, slices.Equal) {
+		t.Errorf("the service was asked for %v, want one call for all", got)
+	}
 	// Two marks of one container: the newer one counts, wherever it stands.
 	for _, reverse := range []bool{false, true} {
 		marks := []*pb.Stale{staleOf(first, 1), staleOf(open(), 1)}

@@ -142,6 +142,31 @@ func TestACallEndsWithItsDeadline(t *testing.T) {
 	}
 }
 
+// TestNoViewIsHeldWhileACallWaitsForTheService: the tree can be closed, which waits for views.
+func TestNoViewIsHeldWhileACallWaitsForTheService(t *testing.T) {
+	for _, name := range []string{"stat", "locate", "open", "lookup"} {
+		l := startLocated(t)
+		l.replicated(1)
+		l.file("/f", 1)
+		asked, answer, done := make(chan struct{}), make(chan struct{}), make(chan error)
+		l.change(func() {
+			l.before = func(context.Context) error { close(asked); <-answer; return nil }
+		})
+		go func() {
+			_, err := l.all()[name](as(t, "root"), "/f")
+			done <- err
+		}()
+		<-asked
+		if err := l.tree.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		close(answer)
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestAContainerThatDoesNotExistIsMarked in all calls: the file's other blocks can be read.
 func TestAContainerThatDoesNotExistIsMarked(t *testing.T) {
 	l := startLocated(t)

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"path/filepath"
+	"time"
 
 	"github.com/muster-fs/muster/listing"
 	"github.com/muster-fs/muster/locations"
@@ -33,6 +34,15 @@ func (o Locating) Validate() error {
 	return cmp.Or(o.Registry.Validate(), o.Cache.Validate())
 }
 
+// patience is how long a location service may take for an answer: half of what a load may,
+// so that the first to wait in vain learns why.
+func (o Locating) patience() time.Duration {
+	if t := o.Cache.LoadTimeout; t > 0 {
+		return t / 2
+	}
+	return 5 * time.Second
+}
+
 // locating is what a namespace server has to find out where blocks are.
 type locating struct {
 	service  service
@@ -55,7 +65,7 @@ func (l *life) locate(o Options) (*locating, error) {
 		parts.registry, parts.own = r, &locationCalls{registry: r, serving: l.serving}
 		parts.service, source = parts.own, r
 	} else {
-		remote := newRemote(o.Locations.Server, o.RPC.PeerKey)
+		remote := newRemote(o.Locations.Server, o.RPC.PeerKey, o.Locations.patience())
 		l.owns(remote.close)
 		parts.service, source = remote, remote
 	}

@@ -51,12 +51,12 @@ func (c *locationCalls) Register(ctx context.Context, r *pb.RegisterRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	return &pb.RegisterReply{Number: uint32(known.Number), Rack: known.Rack, HeartbeatMs: known.Heartbeat.Milliseconds(), Boot: known.Boot}, nil
+	return &pb.RegisterReply{Number: uint32(known.Number), Rack: known.Rack, HeartbeatMs: known.Heartbeat.Milliseconds(), Session: known.Session}, nil
 }
 
 // Heartbeat says that a datanode lives.
 func (c *locationCalls) Heartbeat(_ context.Context, r *pb.HeartbeatRequest) (*pb.HeartbeatReply, error) {
-	report, err := c.registry.Heartbeat(muster.NodeNumber(r.GetNumber()), r.GetBoot())
+	report, err := c.registry.Heartbeat(muster.NodeNumber(r.GetNumber()), r.GetSession())
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (c *locationCalls) Report(stream pb.DRPCLocations_ReportStream) error {
 			return fmt.Errorf("a report without an end: %w", err)
 		}
 	}
-	unknown, err := c.registry.Report(muster.NodeNumber(first.GetNumber()), first.GetBoot(), first.GetFull(), replicas)
+	unknown, err := c.registry.Report(muster.NodeNumber(first.GetNumber()), first.GetSession(), first.GetFull(), replicas)
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,17 @@ func (c *locationCalls) Lookup(ctx context.Context, r *pb.LookupRequest) (*pb.Lo
 		return nil, err
 	}
 	reply, at := &pb.LookupReply{Nodes: rpc.NodesToPB(answer.Nodes)}, rpc.PositionsOf(answer.Nodes)
-	reply.Placements = make([]*pb.Placement, len(answer.Outcomes))
+	replicas := 0
 	for i := range answer.Outcomes {
+		replicas += len(answer.Outcomes[i].Placement.Nodes)
+	}
+	messages, room := make([]pb.Placement, len(answer.Outcomes)), make([]uint32, 0, replicas)
+	reply.Placements = make([]*pb.Placement, len(messages))
+	for i := range messages {
 		o := &answer.Outcomes[i]
-		reply.Placements[i] = at.Placement(&o.Placement, o.Err)
-		reply.Placements[i].Container = r.Containers[i]
+		room = at.Place(&messages[i], room, &o.Placement, o.Err)
+		messages[i].Container = r.Containers[i]
+		reply.Placements[i] = &messages[i]
 	}
 	return reply, nil
 }

@@ -1,12 +1,9 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,146 +13,13 @@ import (
 	"github.com/cockroachdb/pebble/vfs/errorfs"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/bench"
 	"github.com/muster-fs/muster/locations"
-	"github.com/muster-fs/muster/locations/member"
 	"github.com/muster-fs/muster/locations/registry"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
 	"github.com/muster-fs/muster/server"
 )
-
-// keyFile returns a file with a cluster key of the given bytes.
-func keyFile(t *testing.T, fill byte) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, bytes.Repeat([]byte{fill}, rpc.ClusterKeyBytes), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// peers returns connections to address that prove the key of a file.
-func peers(t *testing.T, address, file, role string) *rpc.Pool {
-	t.Helper()
-	cluster, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := rpc.NewPeerKey(cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := rpc.NewPool(address, rpc.PoolOptions{PeerKey: key, PeerRole: role})
-	t.Cleanup(func() { _ = p.Close() })
-	return p
-}
-
-// cluster is datanodes of a location service, without disks.
-type cluster struct {
-	pool    *rpc.Pool
-	members []*member.Member
-	numbers []muster.NodeNumber
-}
-
-// join makes count datanodes, in turn in two racks, join the service at address.
-func join(t *testing.T, address, key string, count int) *cluster {
-	t.Helper()
-	c := &cluster{pool: peers(t, address, key, rpc.RoleDatanode)}
-	for i := range count {
-		m, err := member.Join(t.Context(), c.pool, member.Options{
-			ID: fmt.Sprintf("dn-%d", i), Host: fmt.Sprintf("dn%d.example", i), Port: 9866, Rack: fmt.Sprintf("/r%d", i%2),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = m.Close() })
-		c.members, c.numbers = append(c.members, m), append(c.numbers, m.Number())
-	}
-	return c
-}
-
-// fillContainers makes containers 1 to n known, each on three of the nodes.
-func (c *cluster) fillContainers(t *testing.T, r *registry.Registry, n int) {
-	t.Helper()
-	var all []registry.Imported
-	for id := range uint64(n) {
-		k := registry.Imported{Container: id + 1, Replication: muster.Replicated(3)}
-		for i := range uint64(3) {
-			k.Members = append(k.Members, c.numbers[(id+i)%uint64(len(c.numbers))])
-		}
-		all = append(all, k)
-	}
-	if err := r.Import(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// quick are the options of a registry whose nodes are soon stale and dead.
-func quick() registry.Options { return registry.Options{Heartbeat: 20 * time.Millisecond} }
-
-// startLocations starts a location service in "a process of its own".
-func startLocations(t *testing.T, o server.LocationsOptions) *server.LocationServer {
-	t.Helper()
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
-	}
-	s, err := server.StartLocations(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stopLocations(t, s) })
-	return s
-}
-
-func stopLocations(t *testing.T, s *server.LocationServer) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Errorf("shutdown of the location service: %v", err)
-	}
-}
-
-// eventually waits until what happens elsewhere has happened.
-func eventually(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !happened(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so after 20 s: %s", what)
-		}
-	}
-}
-
-// makeFile makes a file with one block in each of the containers.
-func (in *instance) makeFile(t *testing.T, path string, containers ...uint64) {
-	t.Helper()
-	c := muster.Create{Path: path, Mode: 0o644, Replication: muster.Replicated(3), Parents: true}
-	for _, id := range containers {
-		c.Blocks = append(c.Blocks, muster.Block{Container: id, LocalID: 1, Length: 10})
-		c.Length += 10
-	}
-	in.apply(t, c)
-}
-
-// where returns the hosts of a file's blocks, in the order told.
-func (in *instance) where(ctx context.Context, path, reader string) (string, error) {
-	r, err := in.Locate(ctx, &pb.LocateRequest{Path: []byte(path), Reader: reader})
-	if err != nil {
-		return "", err
-	}
-	var blocks []string
-	order := r.Located.Order
-	for _, at := range r.Located.Placements {
-		var hosts []string
-		nodes := r.Located.Containers[at].Nodes
-		for _, i := range order[:len(nodes)] {
-			hosts = append(hosts, r.Located.Nodes[nodes[i]-1].Host)
-		}
-		order = order[len(nodes):]
-		blocks = append(blocks, strings.Join(hosts, " "))
-	}
-	return strings.Join(blocks, ", "), nil
-}
 
 func TestAServerHasALocationServiceOfItsOwn(t *testing.T) {
 	key := keyFile(t, 1)
@@ -185,6 +49,14 @@ func TestAServerHasALocationServiceOfItsOwn(t *testing.T) {
 	}
 	if in.counter(t, "location_service_nodes") != 4 || in.counter(t, "location_service_reachable") != 1 || in.counter(t, "location_cache_loads") == 0 {
 		t.Error("the counters do not tell of the location service")
+	}
+	for name, some := range map[string]bool{
+		"hits": true, "misses": true, "load_seconds": true, "loaded": true, "nodes": true,
+		"load_errors": false, "evictions": false, "forced": false, "unkept": false, "loading": false, "waiting": false,
+	} {
+		if n := in.counter(t, "location_cache_"+name); some != (n > 0) {
+			t.Errorf("location_cache_%s is %v", name, n)
+		}
 	}
 }
 
@@ -405,27 +277,18 @@ func TestASilentLocationServiceHoldsNobody(t *testing.T) {
 }
 
 func TestTheCacheCanBeGivenAnotherSource(t *testing.T) {
-	asked := make(chan int, 10)
+	var tap *bench.Tap
 	in := start(t, server.Options{Locations: server.Locating{Wrap: func(s locations.Source) locations.Source {
-		return counted{s, asked}
+		tap = bench.NewTap(s)
+		return tap
 	}}})
 	in.makeFile(t, "/f", 1, 2)
 	if _, err := in.where(root(t), "/f", ""); err != nil {
 		t.Fatal(err)
 	}
-	if n := <-asked; n != 2 {
-		t.Errorf("asked for %d", n)
+	if calls := tap.Take(); len(calls) != 1 || len(calls[0]) != 2 {
+		t.Errorf("asked for %d", calls)
 	}
-}
-
-type counted struct {
-	locations.Source
-	asked chan int
-}
-
-func (c counted) Lookup(ctx context.Context, ids []uint64) (locations.Answer, error) {
-	c.asked <- len(ids)
-	return c.Source.Lookup(ctx, ids)
 }
 
 // A server whose location service cannot write any more ends, as with its own store.

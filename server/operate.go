@@ -18,9 +18,10 @@ func (h *handlers) Datanodes(ctx context.Context, r *pb.DatanodesRequest) (*pb.D
 	return h.locations.Datanodes(ctx, r)
 }
 
-// Topology returns the nodes and racks.
+// Topology returns the nodes and racks, at once: the connections to the location service are not
+// for users to wait on.
 func (h *handlers) Topology(ctx context.Context, r *pb.TopologyRequest) (*pb.TopologyReply, error) {
-	return h.locations.Topology(ctx, r)
+	return h.locations.Topology(ctx, &pb.TopologyRequest{Boot: r.GetBoot(), Version: r.GetVersion()})
 }
 
 // Container says all that is known of one container.

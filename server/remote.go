@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/muster-fs/muster"
@@ -20,13 +19,13 @@ const remoteConnections = 32
 // remoteDial bounds the making of a connection to a location service, and its proof.
 const remoteDial = 3 * time.Second
 
-// remote is a location service in another process. While it cannot be reached, calls
-// fail at once with muster.ErrUnavailable, but for one now and then that tries again.
+// remote is a location service in another process. While it is away, because it cannot be
+// reached or does not answer, calls fail at once with muster.ErrUnavailable.
 type remote struct {
-	address string
-	pool    *rpc.Pool
-	client  pb.DRPCLocationsClient
-	outage  outage
+	address  string
+	pool     *rpc.Pool
+	client   pb.DRPCLocationsClient
+	presence presence
 }
 
 var (
@@ -34,18 +33,29 @@ var (
 	_ locations.Source = (*remote)(nil)
 )
 
-func newRemote(address string, key *rpc.PeerKey) *remote {
-	pool := rpc.NewPool(address, rpc.PoolOptions{
+// newRemote makes a service that counts as away when it has not answered anything for as
+// long as patience.
+func newRemote(address string, key *rpc.PeerKey, patience time.Duration) *remote {
+	r := &remote{address: address}
+	r.pool = rpc.NewPool(address, rpc.PoolOptions{
 		MaxConnections: remoteConnections, DialTimeout: remoteDial, PeerKey: key, PeerRole: rpc.RoleNamespace,
 	})
-	return &remote{address: address, pool: pool, client: pb.NewDRPCLocationsClient(pool)}
+	r.client = pb.NewDRPCLocationsClient(r.pool)
+	r.presence.start(patience, func(ctx context.Context) error {
+		_, err := r.client.LocationsStatus(ctx, &pb.LocationsStatusRequest{})
+		return err
+	})
+	return r
 }
 
-func (r *remote) close() error { return r.pool.Close() }
+func (r *remote) close() error {
+	r.presence.stop()
+	return r.pool.Close()
+}
 
 // Lookup says where containers are.
 func (r *remote) Lookup(ctx context.Context, containers []uint64) (locations.Answer, error) {
-	reply, err := again(ctx, r, r.client.Lookup, &pb.LookupRequest{Containers: containers})
+	reply, err := ask(ctx, r, r.client.Lookup, &pb.LookupRequest{Containers: containers})
 	if err != nil {
 		return locations.Answer{}, err
 	}
@@ -80,46 +90,57 @@ func answerFromPB(reply *pb.LookupReply, containers []uint64) (locations.Answer,
 
 // Topology returns the nodes and racks.
 func (r *remote) Topology(ctx context.Context, q *pb.TopologyRequest) (*pb.TopologyReply, error) {
-	return again(ctx, r, r.client.Topology, q)
+	return askFor(ctx, r, time.Duration(q.GetWaitMs())*time.Millisecond, r.client.Topology, q)
 }
 
 // Datanodes lists the datanodes.
 func (r *remote) Datanodes(ctx context.Context, q *pb.DatanodesRequest) (*pb.DatanodesReply, error) {
-	return again(ctx, r, r.client.Datanodes, q)
+	return ask(ctx, r, r.client.Datanodes, q)
 }
 
 // Container says all that is known of one container.
 func (r *remote) Container(ctx context.Context, q *pb.ContainerRequest) (*pb.ContainerReply, error) {
-	return again(ctx, r, r.client.Container, q)
+	return ask(ctx, r, r.client.Container, q)
 }
 
 // SetNodeState is the operator's will for a datanode.
 func (r *remote) SetNodeState(ctx context.Context, q *pb.SetNodeStateRequest) (*pb.SetNodeStateReply, error) {
-	return again(ctx, r, r.client.SetNodeState, q)
+	return ask(ctx, r, r.client.SetNodeState, q)
 }
 
 // LocationsStatus counts.
 func (r *remote) LocationsStatus(ctx context.Context, q *pb.LocationsStatusRequest) (*pb.LocationsStatusReply, error) {
-	return again(ctx, r, r.client.LocationsStatus, q)
+	return ask(ctx, r, r.client.LocationsStatus, q)
 }
 
-// again makes a call, which may be made twice: a kept connection may turn out to have
-// ended with a service that is back by now.
-func again[Q, R any](ctx context.Context, r *remote, call func(context.Context, Q) (R, error), q Q) (reply R, err error) {
-	if err := r.outage.check(time.Now()); err != nil {
+// ask makes a call. Its answer is not waited for without end, whatever the caller's time is.
+func ask[Q, R any](ctx context.Context, r *remote, call func(context.Context, Q) (R, error), q Q) (R, error) {
+	return askFor(ctx, r, 0, call, q)
+}
+
+// askFor is ask for a call that the service may answer only after a wait.
+func askFor[Q, R any](ctx context.Context, r *remote, wait time.Duration, call func(context.Context, Q) (R, error), q Q) (reply R, err error) {
+	began := time.Now()
+	if err := r.presence.away(); err != nil {
 		return reply, r.unreachable(err)
 	}
-	for range 2 {
-		if reply, err = call(ctx, q); !isOutage(err) || rpc.Unsent(err) {
+	timed, cancel := context.WithTimeout(ctx, wait+r.presence.patience)
+	defer cancel()
+	for range 2 { // a kept connection may turn out to have ended with a service that is back by now
+		if reply, err = call(timed, q); !isOutage(err) || rpc.Unsent(err) {
 			break
 		}
 	}
+	silent := err != nil && timed.Err() != nil && ctx.Err() == nil
+	if silent {
+		err = r.presence.silence()
+	}
 	switch {
-	case isOutage(err):
-		r.outage.note(err, time.Now())
+	case silent || isOutage(err):
+		r.presence.lost(err, began)
 		return reply, r.unreachable(err)
 	case ctx.Err() == nil || err == nil:
-		r.outage.note(nil, time.Now())
+		r.presence.answered()
 	}
 	return reply, err
 }
@@ -140,46 +161,4 @@ func (r *remote) unreachable(err error) error {
 		return fmt.Errorf("location service %s: %w", r.address, err)
 	}
 	return fmt.Errorf("location service %s: %w: %v", r.address, muster.ErrUnavailable, err)
-}
-
-// The times between attempts to reach a service that was not there.
-const (
-	firstPause   = 100 * time.Millisecond
-	longestPause = 2 * time.Second
-)
-
-// outage is the time in which a service cannot be reached.
-type outage struct {
-	mu    sync.Mutex    // guards what follows
-	err   error         // of the last attempt; nil: there is no outage
-	pause time.Duration // between the last attempt and the next
-	next  time.Time     // attempt
-}
-
-// check returns the error of the last attempt, if it is not yet time for another. If it
-// is time, that attempt is the caller's.
-func (o *outage) check(now time.Time) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case o.err == nil:
-		return nil
-	case now.Before(o.next):
-		return o.err
-	}
-	o.pause = min(2*o.pause, longestPause)
-	o.next = now.Add(o.pause)
-	return nil
-}
-
-// note tells how an attempt went.
-func (o *outage) note(err error, now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err != nil && o.err == nil {
-		o.pause = firstPause
-	}
-	if o.err = err; err != nil && !now.Before(o.next) {
-		o.next = now.Add(o.pause) // an attempt may take longer than the pause
-	}
 }

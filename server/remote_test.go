@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,61 +16,11 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
+	"github.com/muster-fs/muster/locations/registry"
 	"github.com/muster-fs/muster/locations/topology"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
 )
-
-// While a service is away, callers are told so at once, but for one now and then, who finds
-// out that it is back.
-func TestAnOutageLetsOneCallerTryNowAndThen(t *testing.T) {
-	var o outage
-	now := time.Now()
-	gone := fmt.Errorf("%w: gone", muster.ErrUnavailable)
-	if err := o.check(now); err != nil {
-		t.Fatalf("before any outage: %v", err)
-	}
-	o.note(gone, now)
-	o.note(gone, now) // of a call that was on its way
-	tries := 0
-	for end := now.Add(time.Minute); now.Before(end); now = now.Add(10 * time.Millisecond) {
-		for caller := range 10 {
-			if o.check(now) != nil {
-				continue
-			}
-			if caller > 0 {
-				t.Fatal("two callers try at one time")
-			}
-			tries++
-			o.note(gone, now)
-		}
-	}
-	if tries < 30 || tries > 40 {
-		t.Errorf("%d attempts in a minute", tries)
-	}
-	for o.check(now) != nil {
-		now = now.Add(10 * time.Millisecond)
-	}
-	o.note(nil, now)
-	for range 10 {
-		if err := o.check(now); err != nil {
-			t.Fatalf("when it is back: %v", err)
-		}
-	}
-}
-
-// A caller who gives up does not keep the others from trying.
-func TestAnAttemptThatWasGivenUpIsFollowedByOthers(t *testing.T) {
-	var o outage
-	now := time.Now()
-	o.note(muster.ErrUnavailable, now)
-	for range 5 {
-		now = now.Add(longestPause)
-		if err := o.check(now); err != nil {
-			t.Fatalf("no attempt after %v: %v", longestPause, err)
-		}
-	}
-}
 
 func TestWhatIsAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -128,16 +80,11 @@ func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
 		defer cache.Close()
 		s, m := &scripted{topologies: make(chan *pb.TopologyReply)}, new(topology.Map)
 		wait := follow(ctx, slog.New(slog.DiscardHandler), s, m, cache)
-		racks := func() (n int) {
-			for range m.Load().Racks() {
-				n++
-			}
-			return n
-		}
+		placed := func() int { return m.Load().Len() - len(m.Load().Skipped()) }
 		s.topologies <- &pb.TopologyReply{Boot: 7, Version: 1, Nodes: []*pb.Node{node(0, "/r1", muster.InService), node(1, "/r2", muster.InService)}}
 		time.Sleep(time.Minute)
-		if n := racks(); n != 2 || cache.Node(1) == nil {
-			t.Fatalf("%d racks", n)
+		if n := placed(); n != 2 || cache.Node(1) == nil {
+			t.Fatalf("%d nodes have a place", n)
 		}
 		for _, bad := range []*pb.TopologyReply{
 			nil, // the service is away
@@ -148,8 +95,8 @@ func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
 		} {
 			s.topologies <- bad
 			time.Sleep(time.Minute)
-			if n := racks(); n != 2 {
-				t.Fatalf("%d racks after %v", n, bad)
+			if n := placed(); n != 2 {
+				t.Fatalf("%d nodes have a place after %v", n, bad)
 			}
 		}
 		synctest.Wait()
@@ -160,12 +107,117 @@ func TestAServerFollowsTheTopologyPastWhatIsNone(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.topologies <- &pb.TopologyReply{Boot: 8, Version: 2, Nodes: []*pb.Node{node(0, "/r1", muster.Dead), node(1, "/too/deep", muster.InService)}}
 		time.Sleep(time.Minute)
-		if n := racks(); n != 1 || cache.Node(0).State != muster.Dead {
-			t.Errorf("%d racks, node 0 is %v", n, cache.Node(0).State)
+		if n := placed(); n != 1 || cache.Node(0).State != muster.Dead {
+			t.Errorf("%d nodes have a place, node 0 is %v", n, cache.Node(0).State)
 		}
 		cancel()
 		_ = wait()
 	})
+}
+
+// TestATopologyTellsTheCacheOfDatanodesAndIsTakenIntoUseIfItIsAnother: a datanode's new address is
+// in what is cached at once, without a load; after a restart of the service that changes
+// nothing the tree stays.
+func TestATopologyTellsTheCacheOfDatanodesAndIsTakenIntoUseIfItIsAnother(t *testing.T) {
+	inFar(t, func(t *testing.T, far *far, _ *remote, cache *locations.Cache) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, m := &scripted{topologies: make(chan *pb.TopologyReply)}, new(topology.Map)
+		wait := follow(ctx, slog.New(slog.DiscardHandler), s, m, cache)
+		tell := func(boot, version uint64, warning string, nodes ...*pb.Node) {
+			s.topologies <- &pb.TopologyReply{Boot: boot, Version: version, Nodes: nodes, Warning: warning}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		host := func() string {
+			var out [1]locations.Located
+			if err := cache.Get(ctx, []uint64{1}, out[:]); err != nil || out[0].Err != nil {
+				t.Fatal(err, out[0].Err)
+			}
+			return cache.Node(out[0].Placement.Nodes[0]).Host
+		}
+		tell(7, 1, "", node(0, "/r", muster.InService))
+		if got := host(); got != "h0" {
+			t.Fatalf("on %s", got)
+		}
+		moved := node(0, "/r", muster.InService)
+		moved.Host = "elsewhere"
+		tell(7, 2, "", moved)
+		if got := host(); got != "elsewhere" || far.lookups != 1 {
+			t.Errorf("on %s after %d loads", got, far.lookups)
+		}
+		tree := m.Load()
+		tell(7, 3, "the rack file is broken", moved)
+		tell(8, 1, "", moved)
+		if last := s.asked[len(s.asked)-1]; m.Load() != tree || last.Boot != 8 || last.Version != 1 {
+			t.Errorf("nothing has changed, but the tree; asked for what follows %v", last)
+		}
+		cache.Learn([]muster.Node{{Number: 0, ID: "dn0", Host: "elsewhere", Port: 1, Rack: "/r", State: muster.Stale}}) // as a load says
+		tell(9, 1, "", moved)
+		if m.Load() != tree || cache.Node(0).State != muster.InService {
+			t.Errorf("after a restart the datanode is %v", cache.Node(0).State)
+		}
+		stale := node(0, "/r", muster.Stale)
+		tell(9, 2, "", stale)
+		if m.Load() == tree {
+			t.Error("a change of a state is none")
+		}
+		cancel()
+		_ = wait()
+	})
+}
+
+// TestATopologyArrivesWhole: levels, their costs, and rules are as the service has them
+// (HDDS-9678), so distances are what they are there.
+func TestATopologyArrivesWhole(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "racks")
+	if err := os.WriteFile(file, []byte("10.0.0.0/8 /dc1/r1\n10.9.0.0/16 /dc2/r1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	schema := topology.Schema{Levels: []topology.Level{{Name: "root", Cost: 5}, {Name: "dc", Cost: 3, Prefix: "dc", Default: "elsewhere"}, {Name: "rack", Cost: 1}, {Name: "node", Cost: 9}}}
+	r, err := registry.Open(t.TempDir(), registry.Options{Schema: schema, MappingFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	for i, g := range []registry.Registration{{Rack: "/dc1/r1"}, {Address: "10.0.0.1"}, {Rack: "/dc1/r2"}, {Address: "10.9.0.1"}, {Rack: "/elsewhere/default-rack"}, {}} {
+		g.ID, g.Host, g.Port = fmt.Sprint("dn", i), fmt.Sprint("h", i), 1
+		if _, err := r.Register(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply, err := (&locationCalls{registry: r, serving: t.Context()}).Topology(t.Context(), &pb.TopologyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire, err := proto.Marshal(reply)
+	if err == nil {
+		err = proto.Unmarshal(wire, reply)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, _, err := treeFromPB(reply)
+	if err != nil || tree.Len() != 6 || len(tree.Skipped()) > 0 {
+		t.Fatal(err, tree.Skipped())
+	}
+	var m topology.Map
+	m.Swap(tree)
+	for reader, want := range map[string][]int32{
+		"dn0":         {0, 2, 8, 18, 18, 18},
+		"10.0.0.77":   {2, 2, 8, 18, 18, 18},
+		"10.9.0.77":   {18, 18, 18, 2, 18, 18},
+		"/elsewhere":  {14, 14, 14, 14, 4, 4}, // 5 up, 5, 3 and 1 down
+		"/dc1/r2":     {8, 8, 2, 18, 18, 18},
+		"h5":          {18, 18, 18, 18, 2, 0},
+		"192.168.0.1": {0, 0, 0, 0, 0, 0}, // nobody knows it
+	} {
+		from := m.ReaderFor(reader)
+		for n, cost := range want {
+			if got := from.Cost(muster.NodeNumber(n)); got != cost {
+				t.Errorf("from %s to node %d: %d, want %d", reader, n, got, cost)
+			}
+		}
+	}
 }
 
 // FuzzLookupReply: whatever a location service sends, the answer is for the containers that

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,6 +49,18 @@ want of one that is stale or dead is in brackets.`,
 	}
 	output.addOutput(cmd.Flags(), formatText, formatJSON)
 	return cmd
+}
+
+// answered returns an error without the name of the call, which the verb says too. What is
+// not there is no file.
+func answered(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	if text, ok := strings.CutPrefix(err.Error(), muster.ErrNotFound.Error()+": "); ok {
+		return errors.New(text)
+	}
+	return err
 }
 
 // nodeReport is a datanode as -o json prints it.
@@ -96,7 +109,7 @@ func (a *app) datanodes(ctx context.Context, asJSON bool) error {
 	}
 	nodes, err := c.Datanodes(ctx)
 	if err != nil {
-		return err
+		return answered(err)
 	}
 	out := bufio.NewWriterSize(a.stdout, outputBuffer)
 	if asJSON {

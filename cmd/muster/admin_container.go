@@ -20,7 +20,8 @@ func newContainerCommand(a *app) *cobra.Command {
 		Short: "Show all that is known of a container",
 		Long: `Show a container, and a line for each datanode that has to do with it: whether it was chosen
 when the container was made, what it has reported, and whether readers are told of it.`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil {
@@ -60,7 +61,7 @@ func (a *app) container(ctx context.Context, id uint64, asJSON bool) error {
 	}
 	k, err := c.Container(ctx, id)
 	if err != nil {
-		return err
+		return answered(err)
 	}
 	report := reportContainer(&k)
 	if asJSON {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/client"
 )
 
 func newDrainCommand(a *app) *cobra.Command {
@@ -26,7 +27,8 @@ while the datanode is gone. Only a superuser may do this.
 With --maintenance its absence is planned, and short: it comes back with what it has.`,
 		Example: `  muster admin drain dn7.example
   muster admin undrain dn7.example`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeNodes(func(d *client.Datanode) bool { return d.Wanted == muster.InService }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if maintenance {
 				wanted = muster.Maintenance
@@ -42,10 +44,11 @@ With --maintenance its absence is planned, and short: it comes back with what it
 func newUndrainCommand(a *app) *cobra.Command {
 	var output outputFlags
 	cmd := &cobra.Command{
-		Use:     "undrain NODE...",
-		Aliases: []string{"uncordon", "recommission"},
-		Short:   "Take drained datanodes back into service",
-		Args:    cobra.MinimumNArgs(1),
+		Use:               "undrain NODE...",
+		Aliases:           []string{"uncordon", "recommission"},
+		Short:             "Take drained datanodes back into service",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeNodes(func(d *client.Datanode) bool { return d.Wanted != muster.InService }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.setNodeStates(cmd.Context(), args, muster.InService, output.format == formatJSON)
 		},
@@ -64,9 +67,9 @@ func (a *app) setNodeStates(ctx context.Context, nodes []string, wanted muster.N
 		d, err := c.SetNodeState(ctx, node, wanted)
 		switch {
 		case errors.Is(err, muster.ErrPermission):
-			return err
+			return answered(err)
 		case err != nil:
-			a.fail(node, errors.Unwrap(err)) // without the node's name
+			a.fail(node, answered(err))
 			continue
 		case asJSON:
 			err = json.NewEncoder(a.stdout).Encode(reportDatanode(&d))

@@ -33,7 +33,7 @@ type topologyReport struct {
 	Boot    uint64        `json:"boot,string"` // more digits than JSON's readers keep
 	Version uint64        `json:"version"`
 	Warning string        `json:"warning,omitempty"`
-	Levels  []levelReport `json:"levels"` // none: root, rack and node
+	Levels  []levelReport `json:"levels"` // from the root to the nodes
 	Nodes   []nodeReport  `json:"nodes"`
 	Rules   []ruleReport  `json:"rules"`
 }
@@ -57,7 +57,7 @@ func (a *app) topology(ctx context.Context, asJSON bool) error {
 	}
 	t, err := c.Topology(ctx)
 	if err != nil {
-		return err
+		return answered(err)
 	}
 	if asJSON {
 		report := topologyReport{Boot: t.Boot, Version: t.Version, Warning: t.Warning, Levels: []levelReport{}, Nodes: []nodeReport{}, Rules: []ruleReport{}}
@@ -73,7 +73,7 @@ func (a *app) topology(ctx context.Context, asJSON bool) error {
 		return json.NewEncoder(a.stdout).Encode(report)
 	}
 	if t.Warning != "" {
-		a.errorf("the rack file is not up to date: %s", t.Warning)
+		a.errorf("the rack file cannot be used, and racks are as before: %s", t.Warning)
 	}
 	return a.drawTopology(&t)
 }
@@ -115,14 +115,7 @@ func (a *app) drawTopology(t *client.Topology) error {
 	out := bufio.NewWriterSize(a.stdout, outputBuffer)
 	fmt.Fprintln(out, root.name)
 	drawBranch(out, root, "")
-	nodes, of := "datanodes", "racks"
-	if len(t.Nodes) == 1 {
-		nodes = "datanode"
-	}
-	if len(racks) == 1 {
-		of = "rack"
-	}
-	fmt.Fprintf(out, "\n%d %s in %d %s\n", len(t.Nodes), nodes, len(racks), of)
+	fmt.Fprintf(out, "\n%s in %s\n", english(len(t.Nodes), "datanode"), english(len(racks), "rack"))
 	return out.Flush()
 }
 

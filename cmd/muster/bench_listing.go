@@ -28,6 +28,7 @@ type listingFlags struct {
 	quick   bool
 	cold    bool
 	located bool
+	sorted  bool
 	root    string
 	plot    string
 	profile string
@@ -56,8 +57,9 @@ first of the directories, and a fast one lists them several times: "statuses" sa
 rows a round had. Ratios hold within one run, on an idle machine.
 
 With --located each arm lists with locations too, and takes turns with itself: a status then
-says where its block is, the nearest of three replicas first, on 12 simulated datanodes in
-this process. The rows are compared with what the datanodes have, by host names.
+says where the three replicas of its block are, on 12 simulated datanodes in this process;
+with --sorted the nearest to one of these comes first. The rows are compared with what the
+datanodes have, by host names.
 
 With --server the tables are made on that server, below --root, and removed afterwards;
 places are then server, server+1ms and the like. They are listed as --user: a superuser's
@@ -78,9 +80,10 @@ listing skips checks of permissions, which those on a server of our own do not.`
 	flags.StringSliceVar(&f.arms, "arm", nil, "only these `ARMS`, such as stream")
 	flags.IntVar(&f.rounds, "rounds", 5, "`NUMBER` of rounds")
 	flags.DurationVar(&f.time, "round-time", 5*time.Second, "`TIME` that an arm's round may take")
-	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: fewer shapes and places, rounds of 60ms (30ms with --located)")
+	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: fewer shapes and places, rounds of 60ms (30ms with --located, and no added round trip)")
 	flags.BoolVar(&f.cold, "cold", false, "keep no directory in memory: each is read from the store, whose cache is warm")
 	flags.BoolVar(&f.located, "located", false, "list with locations too, and compare")
+	flags.BoolVar(&f.sorted, "sorted", false, "with --located: the nearest replicas first")
 	flags.StringVar(&f.root, "root", "/bench", "with --server: `FOLDER` of the tables; it must not exist, and is removed afterwards")
 	flags.StringVar(&f.plot, "plot", "", "draw the results into this `FILE`.svg")
 	flags.StringVar(&f.profile, "profile", "", "write CPU profiles into this `DIR`: client.pprof, and server.pprof of our own server")
@@ -100,7 +103,7 @@ func (a *app) experiment(f *listingFlags, changed func(flag string) bool) (*benc
 	if err := f.check(changed); err != nil {
 		return nil, err
 	}
-	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Cold: f.cold, Located: f.located, Shapes: bench.Shapes(), Arms: bench.Arms()}
+	e := &bench.Experiment{Rounds: f.rounds, RoundTime: f.time, Cold: f.cold, Located: f.located, Sorted: f.sorted, Shapes: bench.Shapes(), Arms: bench.Arms()}
 	if changed("server") {
 		c := a.config.Client
 		e.Server, e.Root, e.Client = c.Server, resolve(f.root), client.Options{User: c.User, Groups: c.Groups, Connections: c.Connections}
@@ -118,6 +121,9 @@ func (a *app) experiment(f *listingFlags, changed func(flag string) bool) (*benc
 		}
 		if !changed("place") && e.Server == "" {
 			f.places = quickPlaces
+			if f.located {
+				f.places = quickPlaces[:2]
+			}
 		}
 	}
 	var err error
@@ -153,6 +159,9 @@ func (f *listingFlags) check(changed func(flag string) bool) error {
 		if changed(name) && !changed("server") {
 			return usagef("--%s is for a server that runs already; name it with --server", name)
 		}
+	}
+	if f.sorted && !f.located {
+		return usagef("--sorted is for a listing with --located")
 	}
 	if f.root == "" {
 		return usagef("--root: the path is empty; name a folder that does not exist")

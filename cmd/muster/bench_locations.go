@@ -14,14 +14,8 @@ import (
 	"github.com/muster-fs/muster/bench"
 )
 
-// locationsBenchFlags are what muster bench locations is told.
-type locationsBenchFlags struct {
-	output outputFlags
-	quick  bool
-}
-
 func newBenchLocationsCommand(a *app) *cobra.Command {
-	var f locationsBenchFlags
+	var f contestFlags
 	e := bench.NewLocations()
 	cmd := &cobra.Command{
 		Use:   "locations",
@@ -33,16 +27,14 @@ as the control, which is the status without locations; of files in 4 block group
 and in 12 blocks (replicated/3), in containers on simulated datanodes.
 
 Each arm has a namespace server in a process of its own; the location service of both is in a
-third one. Arms take turns; figures are medians of the rounds. CPU is that of the server's
-processes for each call. Answers of both arms are compared before.`,
+third one. Arms take turns; figures are medians of the rounds. CPU is that of the servers'
+processes and of this one for each call. Answers of both arms are compared before.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := refuseServer(cmd); err != nil {
 				return err
 			}
-			if f.quick && !cmd.Flags().Changed("round-time") {
-				e.RoundTime = 200 * time.Millisecond
-			}
+			hurry(&f, cmd.Flags(), "round-time", &e.RoundTime, 200*time.Millisecond)
 			if err := e.Validate(); err != nil {
 				return usagef("%v", err)
 			}
@@ -50,18 +42,15 @@ processes for each call. Answers of both arms are compared before.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.output.addOutput(flags, formatText, formatJSON)
 	flags.IntVar(&e.Files, "files", e.Files, "`NUMBER` of files of each kind")
 	flags.IntVar(&e.Cluster.Nodes, "nodes", 12, "`NUMBER` of datanodes")
 	flags.IntVar(&e.Cluster.Racks, "racks", 4, "`NUMBER` of racks")
 	flags.IntSliceVar(&e.Goroutines, "goroutines", e.Goroutines, "`NUMBERS` of goroutines that call, each measured by itself")
-	flags.IntVar(&e.Rounds, "rounds", e.Rounds, "`NUMBER` of rounds")
-	flags.DurationVar(&e.RoundTime, "round-time", e.RoundTime, "`TIME` that an arm runs in a round")
-	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: rounds of 200ms")
+	f.add(flags, &e.Rounds, &e.RoundTime, "take less than a minute: rounds of 200ms")
 	return cmd
 }
 
-func (a *app) benchLocations(ctx context.Context, f *locationsBenchFlags, e *bench.Locations) (err error) {
+func (a *app) benchLocations(ctx context.Context, f *contestFlags, e *bench.Locations) (err error) {
 	dir, err := temporaryFolder("muster-bench-")
 	if err != nil {
 		return err
@@ -80,15 +69,11 @@ func (a *app) benchLocations(ctx context.Context, f *locationsBenchFlags, e *ben
 	if err != nil {
 		return err
 	}
-	plain := make([]bench.Measurement, len(results))
-	for i, r := range results {
-		plain[i] = r.Measurement
-	}
 	if f.output.format == formatJSON {
-		return a.printMeasurements(plain, formatJSON)
+		return printMeasurements(a, results, formatJSON)
 	}
 	fmt.Fprintf(a.stdout, "%s of each kind, %s in %s, %s of %v\n\n", english(e.Files, "file"), english(e.Cluster.Nodes, "datanode"), english(e.Cluster.Racks, "rack"), english(e.Rounds, "round"), e.RoundTime)
-	judged := a.printMeasurements(plain, formatText)
+	judged := printMeasurements(a, results, formatText)
 	return errors.Join(a.printLocationsCPU(results), judged)
 }
 
@@ -102,12 +87,12 @@ func (a *app) startConfigured(ctx context.Context, dir, config string, args ...s
 	return a.startChild(ctx, append(args, "--config", file, "--listen", "127.0.0.1:0", "--log-level", "error", "--data", dir)...)
 }
 
-// printLocationsCPU prints what calls cost the servers.
+// printLocationsCPU prints what calls cost all processes.
 func (a *app) printLocationsCPU(results []bench.LocationsMeasurement) error {
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\ncase\tgoroutines\tarm\tCPU µs a call, namespace\tlocation service\t\n")
+	fmt.Fprint(t, "\ncase\tgoroutines\tarm\tCPU µs a call, namespace\tlocation service\tclient\t\n")
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t\n", r.Case, r.Goroutines, r.Arm, short(r.CPUNamespace), short(r.CPULocations))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t\n", r.Case, r.Goroutines, r.Arm, short(r.CPUNamespace), short(r.CPULocations), short(r.CPUClient))
 	}
 	return t.Flush()
 }

@@ -5,13 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/muster-fs/muster/bench"
 )
 
+// contestFlags are what an experiment is told whose arms take turns at one operation.
+type contestFlags struct {
+	output outputFlags
+	quick  bool
+}
+
+// add adds the flags; rounds and roundTime are the experiment's.
+func (f *contestFlags) add(flags *pflag.FlagSet, rounds *int, roundTime *time.Duration, quick string) {
+	f.output.addOutput(flags, formatText, formatJSON)
+	flags.IntVar(rounds, "rounds", *rounds, "`NUMBER` of rounds")
+	flags.DurationVar(roundTime, "round-time", *roundTime, "`TIME` that an arm runs in a round")
+	flags.BoolVar(&f.quick, "quick", false, quick)
+}
+
+// hurry makes a choice of --quick, unless it is made by a flag.
+func hurry[T any](f *contestFlags, flags *pflag.FlagSet, flag string, choice *T, quick T) {
+	if f.quick && !flags.Changed(flag) {
+		*choice = quick
+	}
+}
+
+// measured is a measurement, or one with figures of its own.
+type measured interface{ Of() bench.Measurement }
+
 // printMeasurements prints the results of an experiment, as a table or an object a line, and
 // fails if an arm gave other answers than it had to.
-func (a *app) printMeasurements(results []bench.Measurement, f format) error {
+func printMeasurements[M measured](a *app, results []M, f format) error {
 	if f == formatJSON {
 		out := json.NewEncoder(a.stdout)
 		for i := range results {
@@ -23,8 +50,8 @@ func (a *app) printMeasurements(results []bench.Measurement, f format) error {
 	}
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "case\tgoroutines\tarm\tops/s\tp50 µs\tp99 µs\tratio\tanswers\t\n")
-	for _, m := range results {
-		answers := "equal"
+	for _, r := range results {
+		m, answers := r.Of(), "equal"
 		if !m.Equal {
 			answers = "DIFFER"
 		}
@@ -33,10 +60,10 @@ func (a *app) printMeasurements(results []bench.Measurement, f format) error {
 	return errors.Join(t.Flush(), judgeMeasurements(results))
 }
 
-func judgeMeasurements(results []bench.Measurement) error {
+func judgeMeasurements[M measured](results []M) error {
 	var errs []error
-	for _, m := range results {
-		if !m.Equal {
+	for _, r := range results {
+		if m := r.Of(); !m.Equal {
 			errs = append(errs, fmt.Errorf("%s, %s, %s with %s: its answers were not those that they had to be", m.Bench, m.Case, m.Arm, english(m.Goroutines, "goroutine")))
 		}
 	}

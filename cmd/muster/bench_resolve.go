@@ -12,22 +12,16 @@ import (
 	"github.com/muster-fs/muster/bench"
 )
 
-// resolveFlags are what muster bench resolve is told.
-type resolveFlags struct {
-	output outputFlags
-	quick  bool
-}
-
 func newBenchResolveCommand(a *app) *cobra.Command {
-	var f resolveFlags
+	var f contestFlags
 	e := bench.NewResolve()
 	cmd := &cobra.Command{
 		Use:   "resolve",
 		Short: "Hold resolving a path once against resolving it in each step",
 		Long: `Open files through a link to another directory, as a user whose permissions are checked on the
-way: find out that there is a file, check that the user may read it, and read its status and
-blocks. Arms are steps (each of the three resolves the path, as Apache Ozone did before
-HDDS-9297) and once (the second and the third take what the first has found). Cases are
+way: check that there is a file and that the user may read it, and read its status and blocks.
+Arms are steps (each of the two resolves the path for itself, as those of Apache Ozone did
+before HDDS-9297) and once (the second takes what the first has found). Cases are
 in-process (with no wire) and loopback (a call for each operation; the server is in this
 process). Directories are in memory; reads of the store are counted with them and without.
 
@@ -38,9 +32,7 @@ operation in 16. Answers of both arms are compared before, refusals too.`,
 			if err := refuseServer(cmd); err != nil {
 				return err
 			}
-			if f.quick && !cmd.Flags().Changed("round-time") {
-				e.RoundTime = 200 * time.Millisecond
-			}
+			hurry(&f, cmd.Flags(), "round-time", &e.RoundTime, 200*time.Millisecond)
 			if err := e.Validate(); err != nil {
 				return usagef("%v", err)
 			}
@@ -48,16 +40,13 @@ operation in 16. Answers of both arms are compared before, refusals too.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.output.addOutput(flags, formatText, formatJSON)
 	flags.IntVar(&e.Files, "files", e.Files, "`NUMBER` of files, each in a directory of its own")
 	flags.IntSliceVar(&e.Goroutines, "goroutines", e.Goroutines, "`NUMBERS` of goroutines that open, each measured by itself")
-	flags.IntVar(&e.Rounds, "rounds", e.Rounds, "`NUMBER` of rounds")
-	flags.DurationVar(&e.RoundTime, "round-time", e.RoundTime, "`TIME` that an arm runs in a round")
-	flags.BoolVar(&f.quick, "quick", false, "take a few seconds: rounds of 200ms")
+	f.add(flags, &e.Rounds, &e.RoundTime, "take a few seconds: rounds of 200ms")
 	return cmd
 }
 
-func (a *app) benchResolve(ctx context.Context, f *resolveFlags, e *bench.Resolve) (err error) {
+func (a *app) benchResolve(ctx context.Context, f *contestFlags, e *bench.Resolve) (err error) {
 	if e.Dir, err = temporaryFolder("muster-bench-"); err != nil {
 		return err
 	}
@@ -68,11 +57,12 @@ func (a *app) benchResolve(ctx context.Context, f *resolveFlags, e *bench.Resolv
 		return err
 	}
 	if f.output.format == formatJSON {
-		return a.printMeasurements(r.Measurements, formatJSON)
+		return printMeasurements(a, r, formatJSON)
 	}
 	fmt.Fprintf(a.stdout, "%s behind a link, %s of %v\n\n", english(e.Files, "file"), english(e.Rounds, "round"), e.RoundTime)
-	judged := a.printMeasurements(r.Measurements, formatText)
+	judged := printMeasurements(a, r, formatText)
+	steps, once := &r[0], &r[1]
 	_, err = fmt.Fprintf(a.stdout, "\nReads of the store by an operation: steps %.4g, once %.4g; with no directory in memory: steps %.4g, once %.4g.\n",
-		r.Hot.Steps, r.Hot.Once, r.Cold.Steps, r.Cold.Once)
+		steps.StoreReads, once.StoreReads, steps.StoreReadsCold, once.StoreReadsCold)
 	return errors.Join(err, judged)
 }

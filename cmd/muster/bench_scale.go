@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +23,7 @@ type scaleFlags struct {
 	hot         int
 	data        string
 	keep        bool
+	quick       bool
 }
 
 func newBenchScaleCommand(a *app) *cobra.Command {
@@ -45,6 +45,7 @@ by --data, which must be empty or missing; 10,000,000 files take about 1 GB of d
 			if err := refuseServer(cmd); err != nil {
 				return err
 			}
+			f.hurry(cmd.Flags().Changed)
 			s, err := f.experiment()
 			if err != nil {
 				return err
@@ -58,9 +59,17 @@ by --data, which must be empty or missing; 10,000,000 files take about 1 GB of d
 	flags.IntVar(&f.files, "files", 10_000_000, "`NUMBER` of files in all, the same in each directory")
 	flags.IntVar(&f.callers, "callers", 8, "`NUMBER` of callers that fill the table")
 	flags.IntVar(&f.hot, "hot", 3, "`NUMBER` of hot listings")
+	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: 50,000 directories, 500,000 files")
 	flags.StringVar(&f.data, "data", "", "`DIR` of the store")
 	flags.BoolVar(&f.keep, "keep", false, "keep the store; --data says where")
 	return cmd
+}
+
+// hurry makes the choices of --quick, unless they are made.
+func (f *scaleFlags) hurry(changed func(flag string) bool) {
+	if f.quick && !changed("directories") && !changed("files") {
+		f.directories, f.files = 50_000, 500_000
+	}
 }
 
 // experiment returns the experiment that the flags ask for, without a folder.
@@ -97,10 +106,9 @@ func (a *app) benchScale(ctx context.Context, f *scaleFlags, s *bench.Scale) (er
 		return err
 	}
 	if f.output.format == formatJSON {
-		err = json.NewEncoder(a.stdout).Encode(&r)
-	} else {
-		err = a.printScale(&r)
+		return printMeasurements(a, r.Measurements(), formatJSON)
 	}
+	err = a.printScale(&r)
 	if err == nil && !r.RowsEqual {
 		err = errors.New("a listing brought other rows than were filled in")
 	}

@@ -10,14 +10,8 @@ import (
 	"github.com/muster-fs/muster/bench"
 )
 
-// topologyFlags are what muster bench topology is told.
-type topologyFlags struct {
-	output outputFlags
-	quick  bool
-}
-
 func newBenchTopologyCommand(a *app) *cobra.Command {
-	var f topologyFlags
+	var f contestFlags
 	e := bench.NewTopology()
 	cmd := &cobra.Command{
 		Use:   "topology",
@@ -37,7 +31,8 @@ needed.`,
 			if err := refuseServer(cmd); err != nil {
 				return err
 			}
-			f.hurry(cmd.Flags().Changed, &e)
+			hurry(&f, cmd.Flags(), "goroutines", &e.Goroutines, []int{1, 8, 64})
+			hurry(&f, cmd.Flags(), "round-time", &e.RoundTime, 50*time.Millisecond)
 			if err := e.Validate(); err != nil {
 				return usagef("%v", err)
 			}
@@ -45,29 +40,16 @@ needed.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.output.addOutput(flags, formatText, formatJSON)
 	flags.IntVar(&e.Nodes, "nodes", e.Nodes, "`NUMBER` of datanodes")
 	flags.IntVar(&e.Racks, "racks", e.Racks, "`NUMBER` of racks")
 	flags.IntVar(&e.Replicas, "replicas", e.Replicas, "`NUMBER` of a block's replicas")
 	flags.IntSliceVar(&e.Goroutines, "goroutines", e.Goroutines, "`NUMBERS` of goroutines that sort, each measured by itself")
 	flags.DurationVar(&e.Swap, "swap", e.Swap, "`TIME` between two changes of the topology")
-	flags.IntVar(&e.Rounds, "rounds", e.Rounds, "`NUMBER` of rounds")
-	flags.DurationVar(&e.RoundTime, "round-time", e.RoundTime, "`TIME` that an arm runs in a round")
-	flags.BoolVar(&f.quick, "quick", false, "take a few seconds: 1, 8 and 64 goroutines, rounds of 50ms")
+	f.add(flags, &e.Rounds, &e.RoundTime, "take a few seconds: 1, 8 and 64 goroutines, rounds of 50ms")
 	return cmd
 }
 
-// hurry makes the choices of --quick, unless they are made.
-func (f *topologyFlags) hurry(changed func(flag string) bool, e *bench.Topology) {
-	if f.quick && !changed("goroutines") {
-		e.Goroutines = []int{1, 8, 64}
-	}
-	if f.quick && !changed("round-time") {
-		e.RoundTime = 50 * time.Millisecond
-	}
-}
-
-func (a *app) benchTopology(ctx context.Context, f *topologyFlags, e *bench.Topology) error {
+func (a *app) benchTopology(ctx context.Context, f *contestFlags, e *bench.Topology) error {
 	e.Progress = a.benchProgress(ctx)
 	results, err := e.Run(ctx)
 	if err != nil {
@@ -77,5 +59,5 @@ func (a *app) benchTopology(ctx context.Context, f *topologyFlags, e *bench.Topo
 		fmt.Fprintf(a.stdout, "%s, %s in %s, a change every %v, %s of %v\n\n",
 			english(e.Replicas, "replica"), english(e.Nodes, "node"), english(e.Racks, "rack"), e.Swap, english(e.Rounds, "round"), e.RoundTime)
 	}
-	return a.printMeasurements(results, f.output.format)
+	return printMeasurements(a, results, f.output.format)
 }

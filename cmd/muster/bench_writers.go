@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +23,7 @@ type writersFlags struct {
 	batch       int
 	rounds      int
 	time        time.Duration
+	quick       bool
 }
 
 func newBenchWritersCommand(a *app) *cobra.Command {
@@ -43,6 +43,9 @@ Then, with no wire, measure how long a reader waits for the lock that taking a v
 			if err := refuseServer(cmd); err != nil {
 				return err
 			}
+			if f.quick && !cmd.Flags().Changed("round-time") {
+				f.time = 500 * time.Millisecond
+			}
 			e := &bench.Contention{
 				Table: bench.Table{Root: "/warehouse/events", Partitions: f.directories, Files: 1}, Root: "/writers",
 				Writers: f.writers, Batch: f.batch, Rounds: f.rounds, RoundTime: f.time,
@@ -60,6 +63,7 @@ Then, with no wire, measure how long a reader waits for the lock that taking a v
 	flags.IntVar(&f.batch, "batch", 1, "`NUMBER` of creations in a writer's call")
 	flags.IntVar(&f.rounds, "rounds", 5, "`NUMBER` of rounds")
 	flags.DurationVar(&f.time, "round-time", 2*time.Second, "`TIME` that an arm runs in a round")
+	flags.BoolVar(&f.quick, "quick", false, "take less than a minute: rounds of 500ms")
 	return cmd
 }
 
@@ -79,10 +83,7 @@ func (a *app) benchWriters(ctx context.Context, f *writersFlags, e *bench.Conten
 		return err
 	}
 	if f.output.format == formatJSON {
-		return json.NewEncoder(a.stdout).Encode(struct {
-			bench.ContentionResult
-			bench.LockWait
-		}{r, w})
+		return printMeasurements(a, r.Measurements(w), formatJSON)
 	}
 	return a.printWriters(&r, &w)
 }

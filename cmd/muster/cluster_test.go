@@ -27,18 +27,34 @@ func joinNodes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	pool := peerPool(ts, rpc.RoleDatanode)
 	for i := range count {
-		m, err := member.Join(context.Background(), pool, member.Options{
-			ID: fmt.Sprintf("node-%d", i), Host: fmt.Sprintf("dn%d", i), Port: 9866, Rack: fmt.Sprintf("/r%d", i),
-		})
-		ts.Check(err)
-		ts.Defer(func() { _ = m.Close() })
+		join(ts, pool, member.Options{ID: fmt.Sprintf("node-%d", i), Host: fmt.Sprintf("dn%d", i), Rack: fmt.Sprintf("/r%d", i)})
 	}
+}
+
+// joinNode makes a datanode join whose rack is what the rack file says.
+func joinNode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: datanode ID HOST ADDRESS")
+	}
+	join(ts, peerPool(ts, rpc.RoleDatanode), member.Options{ID: args[0], Host: args[1], Address: args[2]})
+}
+
+// join makes a datanode join until the script ends. It returns when the server knows: that
+// follows its location service.
+func join(ts *testscript.TestScript, pool *rpc.Pool, o member.Options) {
+	o.Port = 9866
+	m, err := member.Join(context.Background(), pool, o)
+	ts.Check(err)
+	ts.Defer(func() { _ = m.Close() })
 	c := scriptClient(ts)
 	defer c.Close()
-	for want := (client.Counter{Name: "topology_nodes", Value: float64(count)}); ; { // the server follows its location service
+	known := func(counter client.Counter) bool {
+		return counter.Name == "topology_nodes" && counter.Value > float64(m.Number())
+	}
+	for {
 		status, err := c.Status(context.Background())
 		ts.Check(err)
-		if slices.Contains(status.Counters, want) {
+		if slices.ContainsFunc(status.Counters, known) {
 			return
 		}
 	}

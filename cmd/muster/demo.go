@@ -28,10 +28,10 @@ func newDemoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what one call for many directories is worth",
-		Long: `Start a server in a temporary folder with simulated datanodes, fill a table of partition
-directories, list it, with where each file's blocks are, one directory a call and then in
-one call over a loopback connection, and compare the rows and the times. Nothing is left
-behind. -o json prints one line for programs.`,
+		Long: `Start a server in a temporary folder, with simulated datanodes that have no disks. Fill a
+table of partition directories whose files have three replicas each. List it over a loopback
+connection, with where each replica is, one directory a call and then all in one call, and
+compare the rows and the times. Nothing is left behind. -o json prints one line for programs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n := table.Partitions * max(1, table.Files); table.Partitions < 1 || table.Files < 1 || n/table.Partitions != table.Files || n > maxDemoEntries {
@@ -86,7 +86,7 @@ func (a *app) demo(ctx context.Context, table bench.Table, asJSON bool) (err err
 	if asJSON {
 		err = a.printDemoJSON(&result)
 	} else {
-		err = a.printDemo(&result, table, filled)
+		err = a.printDemo(&result, table, cluster.Len(), filled)
 	}
 	if err == nil && !result.RowsEqual {
 		err = errors.New("the two listings gave different rows")
@@ -114,9 +114,9 @@ func (a *app) fillDemo(ctx context.Context, c *client.Client, table bench.Table)
 	return bench.Fill(ctx, c, table, bar.set)
 }
 
-func (a *app) printDemo(d *bench.Demo, table bench.Table, filled time.Duration) error {
-	fmt.Fprintf(a.stdout, "Filled %s in %.1f s: %s directories, %s files.\n\n", table.Root, filled.Seconds(),
-		humanize.Comma(int64(d.Directories)), humanize.Comma(int64(d.Files)))
+func (a *app) printDemo(d *bench.Demo, table bench.Table, nodes int, filled time.Duration) error {
+	fmt.Fprintf(a.stdout, "Filled %s in %.1f s: %s directories, %s files, %s on %s without disks.\n\n", table.Root, filled.Seconds(),
+		humanize.Comma(int64(d.Directories)), humanize.Comma(int64(d.Files)), english(d.Replicas, "replica"), english(nodes, "datanode"))
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line := func(what string, calls int, took time.Duration) {
 		fmt.Fprintf(t, "%s\t%s\t%.3f s\t%s rows/s\t\n", what, english(calls, "call"),
@@ -128,7 +128,8 @@ func (a *app) printDemo(d *bench.Demo, table bench.Table, filled time.Duration) 
 		return err
 	}
 	if d.RowsEqual {
-		fmt.Fprintf(a.stdout, "\nThe same %s in both; one call is %.1f times as fast. Some of them, and where they are:\n\n", english(d.Files, "row"), d.Ratio())
+		fmt.Fprintf(a.stdout, "\nThe same %s and %s in both; one call is %.1f times as fast. Some of them:\n\n",
+			english(d.Files, "row"), english(d.Replicas, "replica"), d.Ratio())
 	}
 	for _, file := range d.Sample {
 		fmt.Fprintf(a.stdout, "  %v %s %s %11s %s %s\n", file.Mode(), file.Entry.Owner, file.Entry.Group,
@@ -157,7 +158,8 @@ func (a *app) printDemoJSON(d *bench.Demo) error {
 		BatchSeconds    float64 `json:"batch_seconds"`
 		Ratio           float64 `json:"ratio"`
 		RowsEqual       bool    `json:"rows_equal"`
-	}{d.Directories, d.Files, d.Iterator.Seconds(), d.Batch.Seconds(), d.Ratio(), d.RowsEqual})
+		Replicas        int     `json:"replicas"`
+	}{d.Directories, d.Files, d.Iterator.Seconds(), d.Batch.Seconds(), d.Ratio(), d.RowsEqual, d.Replicas})
 }
 
 // english is a count and its noun, in the plural if need be.

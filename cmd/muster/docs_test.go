@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +23,7 @@ const (
 var documented = regexp.MustCompile("(?m)^(muster .*)$|`(muster [^`]+)`")
 
 // TestDocumentedCommandsWork runs all commands of a page in their order, against the
-// server that the page's muster up starts. They say nothing of errors.
+// server that the page's muster up starts, and on its datanodes. They say nothing of errors.
 func TestDocumentedCommandsWork(t *testing.T) {
 	for _, page := range []string{readme, operations} {
 		text, err := os.ReadFile(page)
@@ -44,7 +46,7 @@ func TestDocumentedCommandsWork(t *testing.T) {
 			command := adapt.Replace(string(match[1]) + string(match[2]))
 			if flags, ok := strings.CutPrefix(command, "muster up"); ok {
 				flags, _, _ = strings.Cut(flags, "#")
-				script.WriteString("server " + flags + "\n")
+				script.WriteString("server " + flags + "\ndatanodes 3\nput /placed replicated/3 1\n")
 			} else {
 				script.WriteString("exec sh -c '" + strings.ReplaceAll(command, "'", "''") + "'\n! stderr .\n")
 			}
@@ -61,6 +63,49 @@ func TestDocumentedCommandsWork(t *testing.T) {
 		params.Dir, params.UpdateScripts = dir, false
 		testscript.Run(t, params)
 	}
+}
+
+// TestDocumentedRolesWork runs what the page on operations has of a location service in a process
+// of its own, and of the server that asks it.
+func TestDocumentedRolesWork(t *testing.T) {
+	text, err := os.ReadFile(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?m)^(head .*)\n(MUSTER_.* muster locations .*)\n(MUSTER_.* muster up .*)$").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("the page has no such commands")
+	}
+	service, server := freeAddress(t), freeAddress(t)
+	adapt := strings.NewReplacer("127.0.0.1:9401", service)
+	script := fmt.Sprintf(`env MUSTER_SERVER=%s
+env MUSTER_LISTEN=%s
+exec sh -c '%s'
+exec env %s &locations&
+exec env %s &server&
+await '^location_service_reachable +1$' muster status
+kill -INT server
+wait server
+kill -INT locations
+wait locations
+`, server, server, block[1], adapt.Replace(strings.Replace(string(block[2]), "DIR", "a", 1)), adapt.Replace(strings.Replace(string(block[3]), "DIR", "b", 1)))
+	params := scriptParams()
+	params.Dir, params.UpdateScripts = t.TempDir(), false
+	if err := os.WriteFile(filepath.Join(params.Dir, "roles.txtar"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, params)
+}
+
+// freeAddress returns an address of this machine where nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // TestEveryCounterIsExplained: what status prints is what the page on operations has.

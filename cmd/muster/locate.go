@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
@@ -38,12 +39,22 @@ range, takes one call a path.`,
 	flags.TextVar(&l.offset, "offset", configs.Size(0), "only blocks with bytes from this `OFFSET` on")
 	flags.TextVar(&l.length, "length", configs.Size(0), "only blocks with bytes among the next `LENGTH`; 0: to the end")
 	flags.BoolVar(&l.fresh, "fresh", false, "ask the location service, not what is remembered of it")
-	flags.StringVar(&a.reader, "reader", "", "order replicas for this `READER`: a host, an address or a rack; empty: this machine")
+	flags.StringVar(&a.reader, "reader", "", readerUsage)
 	inputFlag(flags, &l.zero)
 	l.output.located = true
 	l.output.addOutput(flags, allFormats...)
 	return cmd
 }
+
+const readerUsage = "order replicas for this `READER`: a host, an address or a rack (MUSTER_READER); empty: this machine"
+
+// locatedReader adds --reader to the flags of a verb that has --located too.
+func (a *app) locatedReader(flags *pflag.FlagSet) {
+	flags.StringVar(&a.reader, "reader", "", "with --located: "+readerUsage)
+}
+
+// errReader is what such a verb says of --reader alone.
+var errReader = usagef("--reader is for --located")
 
 // locator is one run of locate.
 type locator struct {

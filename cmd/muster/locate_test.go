@@ -92,7 +92,7 @@ func TestLocatedBlocksForPrograms(t *testing.T) {
 	if a.Blocks[2].Replicas == nil || len(a.Blocks[2].Replicas) != 0 || a.Blocks[3].Replicas != nil || a.Blocks[3].Error == "" {
 		t.Errorf("none must be empty, and unknown null: %+v", a.Blocks[2:])
 	}
-	if b.Blocks == nil || len(b.Blocks) != 0 || !b.NoData || dir.Blocks != nil || dir.NoData {
+	if b.Blocks == nil || len(b.Blocks) != 0 || !b.NoData || dir.Blocks == nil || len(dir.Blocks) != 0 || dir.NoData {
 		t.Errorf("%+v, %+v", b, dir)
 	}
 	write(t, newLocatedArrow(&arrow, rows.AllColumns), locatedRows())

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -65,15 +63,7 @@ func (a *app) locations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(a.stdout, "muster locations is ready on %s, data in %s\n", s.Addr(), options.Dir); err != nil {
-		return errors.Join(err, a.stop(s))
-	}
-	select {
-	case <-ctx.Done():
-		logger.Info("stopping", "timeout", a.config.Server.StopTimeout)
-	case <-s.Done():
-	}
-	return a.stop(s)
+	return a.serve(ctx, s, "muster locations", options.Dir, logger)
 }
 
 func locationsOptions(c configs.Config, logger *slog.Logger) (server.LocationsOptions, error) {

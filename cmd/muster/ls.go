@@ -107,7 +107,7 @@ func (l *lister) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&l.hidden, "hidden", "none", "leave out names as `none|hive|spark` does")
 	flags.IntVar(&l.limit, "limit", 0, "entries of a page, which is one state of the tree (0: the server's default)")
 	flags.BoolVar(&l.output.located, "located", false, "show where blocks are, as far as that is known, the nearest first")
-	flags.StringVar(&l.reader, "reader", "", "with --located: order replicas for this `READER`: a host, an address or a rack; empty: this machine")
+	l.locatedReader(flags)
 	flags.BoolVar(&l.snapshot, "snapshot", false, "list all paths in one state of the tree")
 	inputFlag(flags, &l.zero)
 	l.output.addRows(flags)
@@ -163,7 +163,7 @@ func (l *lister) check() (err error) {
 	case l.limit < 0:
 		return usagef("--limit %d: use 1 or more, or 0 for the server's default", l.limit)
 	case l.reader != "" && !l.output.located:
-		return usagef("--reader is for --located")
+		return errReader
 	case l.output.located && l.layout == layoutColumns:
 		return usagef("-C and --located contradict each other: blocks take lines")
 	case l.own && l.recursive:

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
@@ -46,8 +47,12 @@ func TestMain(m *testing.M) {
 //	                   in $WORK/cluster.key
 //	stop-locations     stops it, which must go well
 //	datanodes COUNT    makes datanodes join it, or else the server: dn0 in rack /r0, dn1 in /r1 ...
+//	datanode ID HOST ADDRESS
+//	                   makes one more join, which leaves its rack to the rack file
 //	put PATH REPLICATION BLOCKS
 //	                   makes a file of blocks of 100 bytes on them
+//	await PATTERN COMMAND [ARG...]
+//	                   runs a command again and again until its output matches
 //
 // and the condition [root].
 func TestScripts(t *testing.T) { testscript.Run(t, scriptParams()) }
@@ -79,8 +84,30 @@ func scriptParams() testscript.Params {
 			"locations":      startLocations,
 			"stop-locations": stopLocations,
 			"datanodes":      joinNodes,
+			"datanode":       joinNode,
 			"put":            putFile,
+
+			"await": await,
 		},
+	}
+}
+
+// await runs a command until its standard output matches, as it does when the servers have
+// found out what changed.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: await PATTERN COMMAND [ARG...]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%v: no output matches %#q; the last: %v", args[1:], args[0], err)
+		}
 	}
 }
 

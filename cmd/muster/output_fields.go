@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/listing/rows"
 )
 
@@ -58,13 +57,10 @@ func (r *row) base() string {
 	return baseName(r.path)
 }
 
-// appendBlocks appends the blocks as JSON; null for what has none.
+// appendBlocks appends the blocks as JSON; directories and links have none.
 func appendBlocks(dst []byte, r *row) []byte {
-	if r.located != nil && r.Kind == muster.File {
+	if r.located != nil {
 		return appendLocated(dst, r.located.Blocks)
-	}
-	if r.Blocks == nil {
-		return append(dst, "null"...)
 	}
 	dst = append(dst, '[')
 	for i, b := range r.Blocks {

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -11,7 +10,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
 	"github.com/muster-fs/muster/listing/rows"
 )
@@ -70,27 +68,8 @@ func appendReplicas(dst []byte, replicas []client.Replica) []byte {
 	return append(dst, ']')
 }
 
-// replicaFields are a replica in Arrow.
-var replicaFields = []arrow.Field{
-	{Name: "id", Type: arrow.BinaryTypes.String},
-	{Name: "host", Type: arrow.BinaryTypes.String},
-	{Name: "port", Type: arrow.PrimitiveTypes.Uint16},
-	{Name: "rack", Type: arrow.BinaryTypes.String},
-	{Name: "state", Type: arrow.BinaryTypes.String},
-	{Name: "index", Type: arrow.PrimitiveTypes.Uint8}, // erasure-coded: from 1; else 0
-}
-
-// blockFields are a block with its replicas in Arrow; null replicas are unknown.
-var blockFields = []arrow.Field{
-	{Name: "container", Type: arrow.PrimitiveTypes.Uint64},
-	{Name: "local_id", Type: arrow.PrimitiveTypes.Uint64},
-	{Name: "offset", Type: arrow.PrimitiveTypes.Int64},
-	{Name: "length", Type: arrow.PrimitiveTypes.Int64},
-	{Name: "replicas", Type: arrow.ListOf(arrow.StructOf(replicaFields...)), Nullable: true},
-}
-
-// locatedArrow writes one standard Arrow IPC stream of located rows. The columns are those
-// of rows.IPCWriter, but that blocks name their replicas, and no_data is there.
+// locatedArrow writes located rows as one standard Arrow IPC stream. It makes them anew, since
+// those of a range of a file are not as frames have them.
 type locatedArrow struct {
 	out    *bufio.Writer
 	ipc    *ipc.Writer
@@ -99,18 +78,7 @@ type locatedArrow struct {
 }
 
 func newLocatedArrow(out io.Writer, columns rows.Columns) *locatedArrow {
-	fields := slices.Clone(rows.Schema(columns).Fields())
-	for i, f := range fields {
-		switch f.Name {
-		case "path_index":
-			fields[i] = arrow.Field{Name: "path", Type: arrow.BinaryTypes.String}
-		case "kind", "replication":
-			fields[i].Type = arrow.BinaryTypes.String
-		case "blocks":
-			fields[i].Type = arrow.ListOf(arrow.StructOf(blockFields...))
-		}
-	}
-	schema := arrow.NewSchema(append(fields, arrow.Field{Name: "no_data", Type: arrow.FixedWidthTypes.Boolean}), nil)
+	schema := rows.LocatedSchema(columns)
 	buffer := bufio.NewWriterSize(out, outputBuffer)
 	return &locatedArrow{
 		out:    buffer,
@@ -155,10 +123,9 @@ func appendColumn(to array.Builder, name string, r *row) {
 			b.Append(arrow.Timestamp(r.MTime))
 		}
 	case *array.ListBuilder:
-		if b.Append(r.Kind == muster.File); r.Kind == muster.File { // of others null
-			for i := range r.located.Blocks {
-				appendBlock(b.ValueBuilder().(*array.StructBuilder), &r.located.Blocks[i])
-			}
+		b.Append(true)
+		for i := range r.located.Blocks {
+			appendBlock(b.ValueBuilder().(*array.StructBuilder), &r.located.Blocks[i])
 		}
 	}
 }

@@ -296,3 +296,11 @@ func TestStatFormat(t *testing.T) {
 		}
 	}
 }
+
+func TestFigures(t *testing.T) {
+	for value, want := range map[float64]string{0: "0", 100: "100", 12345678901: "12345678901", 0.000301: "0.000301", 2.5: "2.5", 1e-9: "0"} {
+		if got := figure(value); got != want {
+			t.Errorf("%v is written %s, not %s", value, got, want)
+		}
+	}
+}

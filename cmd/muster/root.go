@@ -33,7 +33,7 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 	config configs.Config // loaded before a verb runs
-	reader string         // who will read what is located; set by a verb's flags
+	reader string         // what --reader says, which config.Client.Reader is then
 
 	verb    string // the running verb; empty while the command line is parsed
 	failed  bool   // a path failed
@@ -188,7 +188,7 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 		User:        c.User,
 		Groups:      c.Groups,
 		Connections: c.Connections,
-		Reader:      a.reader,
+		Reader:      c.Reader,
 	})
 	if errors.Is(err, muster.ErrUnavailable) {
 		return nil, fmt.Errorf("%w (muster up starts a server, --server names another)", err)

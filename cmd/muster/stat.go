@@ -43,6 +43,7 @@ A width may stand behind the percent sign, with - for left and 0 for zeros: %-20
 	flags.StringVarP(&s.layout, "format", "c", "", "print this `FORMAT` and a newline for each path")
 	flags.BoolVarP(&s.follow, "dereference", "L", false, "follow links")
 	flags.BoolVar(&s.output.located, "located", false, "show where blocks are, as far as that is known, the nearest first; implies -L")
+	a.locatedReader(flags)
 	inputFlag(flags, &s.zero)
 	s.output.addRows(flags)
 	return cmd
@@ -73,6 +74,8 @@ func (s *statPrinter) run(ctx context.Context, args []string) error {
 	switch {
 	case err != nil:
 		return err
+	case s.reader != "" && !s.output.located:
+		return errReader
 	case s.output.located && s.layout != "":
 		return usagef("-c has no directive for locations; leave out --located")
 	case writer != nil && s.layout != "":

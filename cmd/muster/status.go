@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -77,10 +79,7 @@ func (a *app) printStatus(s client.Status) error {
 	return table.Flush()
 }
 
-// figure writes a counter without an exponent.
+// figure writes a counter without an exponent, and of a fraction six digits at most.
 func figure(value float64) string {
-	if value == float64(int64(value)) {
-		return fmt.Sprint(int64(value))
-	}
-	return fmt.Sprintf("%.3f", value)
+	return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(value, 'f', 6, 64), "0"), ".")
 }

@@ -73,7 +73,19 @@ func (a *app) up(ctx context.Context, direct bool) error {
 	if !isLoopback(s.Addr()) {
 		logger.Warn("other machines can connect, and callers are believed who they say they are: trust everybody on that network, or use --listen 127.0.0.1:PORT", "address", s.Addr())
 	}
-	if _, err := fmt.Fprintf(a.stdout, "muster is ready on %s, data in %s\n", s.Addr(), options.Dir); err != nil {
+	return a.serve(ctx, s, "muster", options.Dir, logger)
+}
+
+// running is a server of whatever role that has started.
+type running interface {
+	Addr() net.Addr
+	Done() <-chan struct{}
+	Shutdown(context.Context) error
+}
+
+// serve says that a server is ready, and stops it when ctx ends, unless it ends before.
+func (a *app) serve(ctx context.Context, s running, name, dir string, logger *slog.Logger) error {
+	if _, err := fmt.Fprintf(a.stdout, "%s is ready on %s, data in %s\n", name, s.Addr(), dir); err != nil {
 		return errors.Join(err, a.stop(s))
 	}
 	select {
@@ -102,7 +114,7 @@ func isLoopback(addr net.Addr) bool {
 }
 
 // stop shuts the server down. One that has ended by itself says why.
-func (a *app) stop(s interface{ Shutdown(context.Context) error }) error {
+func (a *app) stop(s running) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(a.config.Server.StopTimeout))
 	defer cancel()
 	return s.Shutdown(ctx)

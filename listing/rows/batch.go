@@ -96,29 +96,37 @@ func (b *Batch) Block(i, k int) muster.Block {
 	}
 }
 
-// NumNodes returns the number of places of the k-th block of a row: of an erasure-coded
-// block one for each replica index, from 1, up to the last that is told. It is -1 if it is
-// unknown where the block is, or was not asked.
-func (b *Batch) NumNodes(i, k int) int {
+// Nodes are the places of one block, by positions in the table of nodes of the call.
+type Nodes struct {
+	batch      *Batch
+	first, end int
+}
+
+// Nodes returns the places of the k-th block of a row: of an erasure-coded block one for each
+// replica index, from 1, up to the last that is told. They are not known if nobody knows where
+// the block is, or it was not asked.
+func (b *Batch) Nodes(i, k int) (n Nodes, known bool) {
 	at := int(b.uint32(slotBlocksOffsets, i)) + k
 	if !b.located(at) {
-		return -1
+		return Nodes{}, false
 	}
-	return int(b.uint32(slotNodesOffsets, at+1) - b.uint32(slotNodesOffsets, at))
+	ends := b.buffers[slotNodesOffsets][4*at:][:8]
+	return Nodes{b, int(binary.LittleEndian.Uint32(ends)), int(binary.LittleEndian.Uint32(ends[4:]))}, true
 }
 
-// Node returns the j-th of the places of the k-th block of a row: its position in the table
-// of nodes of the call, and false for an erasure-coded replica that is absent.
-func (b *Batch) Node(i, k, j int) (position uint32, present bool) {
-	at := int(b.uint32(slotBlocksOffsets, i)) + k
-	n := int(b.uint32(slotNodesOffsets, at)) + j
-	if b.counts.absent > 0 && !bit(b.buffers[slotNodeValidity], n) {
+// Len returns the number of places.
+func (n Nodes) Len() int { return n.end - n.first }
+
+// At returns the j-th place, from 0 to Len()-1: false for an erasure-coded replica that is
+// absent.
+func (n Nodes) At(j int) (position uint32, present bool) {
+	if n.batch.counts.absent > 0 && !bit(n.batch.buffers[slotNodeValidity], n.first+j) {
 		return 0, false
 	}
-	return b.uint32(slotNode, n), true
+	return binary.LittleEndian.Uint32(n.batch.buffers[slotNode][4*(n.first+j):]), true
 }
 
-// NodeBound is above all positions that Node returns: a table of so many nodes will do.
+// NodeBound is above all positions of nodes: a table of so many nodes will do.
 func (b *Batch) NodeBound() int { return b.nodeBound }
 
 // located says whether the nodes of the block at an index are known.

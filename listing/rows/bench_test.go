@@ -3,6 +3,7 @@ package rows
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow/ipc"
@@ -25,11 +26,12 @@ func benchRows(n int) []sample {
 	return samples
 }
 
-// benchmarkSets are the column sets to measure.
+// benchmarkSets are the column sets to measure, all of them also with three nodes a block.
 var benchmarkSets = []struct {
 	name    string
 	columns Columns
-}{{"all", AllColumns}, {"default", DefaultColumns}, {"names", ColName.Normal()}}
+	nodes   []uint32
+}{{"located", AllColumns, []uint32{7, 1, 11}}, {"all", AllColumns, nil}, {"default", DefaultColumns, nil}, {"names", ColName.Normal(), nil}}
 
 // benchmarkRows runs f over rows and their frame and reports the time and bytes of one
 // row.
@@ -38,7 +40,11 @@ func benchmarkRows(b *testing.B, f func(b *testing.B, c Columns, samples []sampl
 		for _, n := range []int{1, 4096} {
 			b.Run(fmt.Sprintf("columns=%s/rows=%d", set.name, n), func(b *testing.B) {
 				samples := benchRows(n)
-				frame := frameOf(set.columns, samples)
+				builder := build(set.columns, samples)
+				for builder.Unlocated() > 0 && set.nodes != nil {
+					placeNext(builder, set.nodes)
+				}
+				frame := builder.AppendFrame(nil)
 				b.ReportAllocs()
 				f(b, set.columns, samples, frame)
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/row")
@@ -89,6 +95,31 @@ func BenchmarkRecord(b *testing.B) {
 			batch.Record().Release()
 		}
 	})
+}
+
+// BenchmarkNodes reads where blocks are.
+func BenchmarkNodes(b *testing.B) {
+	samples := benchRows(4096)
+	batch, err := Decode(placedFrame(AllColumns, samples, slices.Repeat([][]uint32{{7, 1, 11}}, len(samples))), AllColumns)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		sum := uint32(0)
+		for i := range batch.Len() {
+			for k := range batch.NumBlocks(i) {
+				nodes, _ := batch.Nodes(i, k)
+				for j := range nodes.Len() {
+					at, _ := nodes.At(j)
+					sum += at
+				}
+			}
+		}
+		if sum != 19*4096 {
+			b.Fatal(sum)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/4096, "ns/row")
 }
 
 // BenchmarkArrowWriter is what BenchmarkEncode replaces: Arrow's writer over a ready

@@ -20,9 +20,9 @@ type Builder struct {
 	block        *blockChunk // of the last block
 	blockChunks  []*blockChunk
 
-	located int // blocks that have their nodes; none or all when a frame is made
-	unknown int // of these, those whose nodes are unknown
-	absent  int // nodes
+	located int   // blocks that have their nodes; none or all when a frame is made
+	unknown []int // of these, those whose nodes are unknown
+	absent  int   // nodes
 
 	name, owner, group, linkTarget, nodes []byte
 }
@@ -52,7 +52,7 @@ func (b *Builder) Len() int { return b.rows }
 
 // Reset forgets all rows and keeps the buffers.
 func (b *Builder) Reset() {
-	b.rows, b.blocks, b.located, b.unknown, b.absent = 0, 0, 0, 0, 0
+	b.rows, b.blocks, b.located, b.unknown, b.absent = 0, 0, 0, b.unknown[:0], 0
 	b.name, b.owner, b.group, b.linkTarget, b.nodes = b.name[:0], b.owner[:0], b.group[:0], b.linkTarget[:0], b.nodes[:0]
 }
 

@@ -58,7 +58,6 @@ func (c *rowChunk) column(s slot) []byte {
 type blockChunk struct {
 	container, localID, offset, length [8 * chunkBlocks]byte
 	nodes                              [4 * chunkBlocks]byte
-	known                              [chunkBlocks / 8]byte // a bit a block
 }
 
 // column returns the values of a slot that has some for each block.
@@ -72,8 +71,6 @@ func (c *blockChunk) column(s slot) []byte {
 		return c.offset[:]
 	case slotNodesOffsets:
 		return c.nodes[:]
-	case slotNodesValidity:
-		return c.known[:]
 	}
 	return c.length[:]
 }

@@ -28,8 +28,9 @@ func walk(b *Batch) {
 		_ = strings.Clone(b.Name(i))
 		for k := range b.NumBlocks(i) {
 			_ = b.Block(i, k)
-			for j := range max(b.NumNodes(i, k), 0) {
-				if at, present := b.Node(i, k, j); present && int(at) >= b.NodeBound() {
+			nodes, _ := b.Nodes(i, k)
+			for j := range nodes.Len() {
+				if at, present := nodes.At(j); present && int(at) >= b.NodeBound() {
 					panic("a node beyond the bound")
 				}
 			}

@@ -9,8 +9,8 @@
 // writes batches as a standard Arrow IPC stream for readers that are not ours.
 //
 // Where blocks are comes later than the rows: [Builder.AppendContainers] says what to ask
-// for, [Builder.AppendNodes] takes the answers, as positions in a table of nodes that the
-// caller keeps and sends.
+// for, [Builder.AppendNodes] and [Builder.AppendUnknown] take the answers, as positions in a
+// table of nodes that the caller keeps and sends.
 //
 // A frame holds no schema. Both sides know it: it follows from [SchemaVersion] and
 // the set of [Columns], which the frame names and the reader expects. The frame's

@@ -33,6 +33,11 @@ func NewIPCWriter(w io.Writer, c Columns) *IPCWriter { return newIPCWriter(w, c,
 
 func newIPCWriter(w io.Writer, c Columns, located bool) *IPCWriter {
 	c = c.Normal()
+	schema := ipcSchema(c, located)
+	return &IPCWriter{columns: c, located: located, schema: schema, w: ipc.NewWriter(w, ipc.WithSchema(schema))}
+}
+
+func ipcSchema(c Columns, located bool) *arrow.Schema {
 	fields := slices.Clone(Schema(c).Fields())
 	for i, f := range fields {
 		switch f.Name {
@@ -49,8 +54,7 @@ func newIPCWriter(w io.Writer, c Columns, located bool) *IPCWriter {
 	if located {
 		fields = append(fields, arrow.Field{Name: "no_data", Type: arrow.FixedWidthTypes.Boolean})
 	}
-	schema := arrow.NewSchema(fields, nil)
-	return &IPCWriter{columns: c, located: located, schema: schema, w: ipc.NewWriter(w, ipc.WithSchema(schema))}
+	return arrow.NewSchema(fields, nil)
 }
 
 // Write writes a batch; path gives the full path of its i-th row.

@@ -40,6 +40,9 @@ func NewLocatedIPCWriter(w io.Writer, c Columns) *IPCWriter {
 	return newIPCWriter(w, c.Normal()|LocatedColumns, true)
 }
 
+// LocatedSchema is the schema of such a stream, of the columns c and the blocks alone.
+func LocatedSchema(c Columns) *arrow.Schema { return ipcSchema(c.Normal()|ColBlocks, true) }
+
 // WriteLocated writes a batch to the stream of NewLocatedIPCWriter; node gives the datanode at
 // a position of the batch's table of nodes.
 func (w *IPCWriter) WriteLocated(b *Batch, path func(i int) string, node func(position uint32) *muster.Node) error {
@@ -69,14 +72,14 @@ func (b *Batch) replicas(node func(position uint32) *muster.Node) arrow.Array {
 	for i := range b.Len() {
 		_, _, coded := b.Replication(i).Coding()
 		for k := range b.NumBlocks(i) {
-			n := b.NumNodes(i, k)
-			if n < 0 {
+			nodes, known := b.Nodes(i, k)
+			if !known {
 				lists.AppendNull()
 				continue
 			}
 			lists.Append(true)
-			for j := range n {
-				if at, present := b.Node(i, k, j); present {
+			for j := range nodes.Len() {
+				if at, present := nodes.At(j); present {
 					index := 0
 					if coded {
 						index = j + 1

@@ -3,6 +3,8 @@ package rows
 import (
 	"encoding/binary"
 	"math"
+	"slices"
+	"sort"
 )
 
 // Absent stands for the replica that an erasure-coded block lacks, see AppendNodes.
@@ -24,28 +26,48 @@ func (b *Builder) AppendContainers(dst []uint64) []uint64 {
 	return dst
 }
 
-// AppendNodes says where the first of these blocks is, by positions in the table of nodes of
-// the call; not known: nobody knows. It is called for all blocks before AppendFrame, or for
-// none: then all are unknown.
-func (b *Builder) AppendNodes(nodes []uint32, known bool) {
-	le, j := binary.LittleEndian, uint(b.located)%chunkBlocks
-	to := b.blockChunks[b.located/chunkBlocks]
-	if j%8 == 0 {
-		to.known[j/8] = 0
-	}
-	if known {
-		to.known[j/8] |= 1 << (j % 8)
-		for _, n := range nodes {
-			if n == Absent {
-				b.absent++
-			}
-			b.nodes = le.AppendUint32(b.nodes, n)
+// PathOfNext returns the index of the path of the first of these blocks, of which there must
+// be one.
+func (b *Builder) PathOfNext() uint32 {
+	le := binary.LittleEndian
+	row := sort.Search(b.rows, func(i int) bool {
+		return int(le.Uint32(b.rowChunks[i/chunkRows].blocks[4*(i%chunkRows):])) > b.located
+	})
+	return le.Uint32(b.rowChunks[row/chunkRows].pathIndex[4*(row%chunkRows):])
+}
+
+// AppendNodes says where the first of these blocks are, by positions in the table of nodes of
+// the call: each has the nodes from the end of the one before to its own end. It, or
+// AppendUnknown, is called for all blocks before AppendFrame, or for none: then all are unknown.
+func (b *Builder) AppendNodes(nodes, ends []uint32) {
+	le, first := binary.LittleEndian, uint32(len(b.nodes)/4)
+	b.nodes = slices.Grow(b.nodes, 4*len(nodes))
+	to := b.nodes[len(b.nodes):][:4*len(nodes)]
+	b.nodes = b.nodes[:len(b.nodes)+len(to)]
+	for _, n := range nodes {
+		if n == Absent {
+			b.absent++
 		}
-	} else {
-		b.unknown++
+		le.PutUint32(to, n)
+		to = to[4:]
 	}
-	le.PutUint32(to.nodes[4*j:], uint32(len(b.nodes)/4))
-	b.located++
+	for len(ends) > 0 {
+		j := b.located % chunkBlocks
+		column := b.blockChunks[b.located/chunkBlocks].nodes[4*j:]
+		n := min(chunkBlocks-j, len(ends))
+		for _, end := range ends[:n] {
+			le.PutUint32(column, first+end)
+			column = column[4:]
+		}
+		ends = ends[n:]
+		b.located += n
+	}
+}
+
+// AppendUnknown says that it is unknown where the first of these blocks is.
+func (b *Builder) AppendUnknown() {
+	b.unknown = append(b.unknown, b.located)
+	b.AppendNodes(nil, []uint32{0})
 }
 
 // counts returns the counts of the frame. Blocks without nodes are unknown.
@@ -53,7 +75,7 @@ func (b *Builder) counts() counts {
 	if b.located > 0 && b.located < b.blocks {
 		panic("rows: a frame of blocks some of which have no nodes yet")
 	}
-	return counts{rows: b.rows, blocks: b.blocks, unknown: b.unknown + b.Unlocated(), nodes: len(b.nodes) / 4, absent: b.absent}
+	return counts{rows: b.rows, blocks: b.blocks, unknown: len(b.unknown) + b.Unlocated(), nodes: len(b.nodes) / 4, absent: b.absent}
 }
 
 // sizeOfNodes returns the bytes of nodes in the frame but for their offsets.
@@ -61,7 +83,7 @@ func (b *Builder) sizeOfNodes() int {
 	if b.blocks == 0 {
 		return 0
 	}
-	return validity(b.blocks, b.unknown+b.Unlocated()) + validity(len(b.nodes)/4, b.absent) + len(b.nodes)
+	return validity(b.blocks, len(b.unknown)+b.Unlocated()) + validity(len(b.nodes)/4, b.absent) + len(b.nodes)
 }
 
 // copyNodes fills to with one of the buffers of nodes, whose length it has.
@@ -69,9 +91,7 @@ func (b *Builder) copyNodes(to []byte, s slot) {
 	switch {
 	case len(to) == 0:
 	case s == slotNodesValidity:
-		bits := to[:(b.located+7)/8]
-		clear(to[len(bits):])
-		b.copyBlocks(bits, s)
+		b.copyKnown(to)
 	case s == slotNodesOffsets && b.located == 0:
 		clear(to)
 	case s == slotNodesOffsets:
@@ -94,5 +114,19 @@ func (b *Builder) copyNodes(to []byte, s slot) {
 			}
 			binary.LittleEndian.PutUint32(to[4*i:], n)
 		}
+	}
+}
+
+// copyKnown fills to with a bit for each block, set if it is known where the block is.
+func (b *Builder) copyKnown(to []byte) {
+	clear(to)
+	for i := range b.located / 8 {
+		to[i] = 0xff
+	}
+	if rest := b.located % 8; rest > 0 {
+		to[b.located/8] = 1<<rest - 1
+	}
+	for _, i := range b.unknown {
+		to[i/8] &^= 1 << (i % 8)
 	}
 }

@@ -42,9 +42,18 @@ func randomPlaces(r *rand.Rand, samples []sample) (places [][]uint32) {
 // place appends nodes for the blocks of b; a set without blocks has none.
 func place(b *Builder, places [][]uint32) *Builder {
 	for i := range b.Unlocated() {
-		b.AppendNodes(places[i], places[i] != nil)
+		placeNext(b, places[i])
 	}
 	return b
+}
+
+// placeNext appends nodes for the next block; nil is unknown.
+func placeNext(b *Builder, nodes []uint32) {
+	if nodes == nil {
+		b.AppendUnknown()
+	} else {
+		b.AppendNodes(nodes, []uint32{uint32(len(nodes))})
+	}
 }
 
 func placedFrame(c Columns, samples []sample, places [][]uint32) []byte {
@@ -56,10 +65,10 @@ func placesOf(b *Batch) (places [][]uint32) {
 	for i := range b.Len() {
 		for k := range b.NumBlocks(i) {
 			var nodes []uint32
-			if n := b.NumNodes(i, k); n >= 0 {
-				nodes = make([]uint32, n)
+			if n, known := b.Nodes(i, k); known {
+				nodes = make([]uint32, n.Len())
 				for j := range nodes {
-					at, present := b.Node(i, k, j)
+					at, present := n.At(j)
 					if nodes[j] = at; !present {
 						nodes[j] = Absent
 					}
@@ -179,7 +188,7 @@ func TestUnknownNodesAreTheFrameWithoutNodes(t *testing.T) {
 
 func TestAFrameNeedsTheNodesOfAllBlocks(t *testing.T) {
 	b := build(AllColumns, oneOfEach())
-	b.AppendNodes([]uint32{1}, true)
+	placeNext(b, []uint32{1})
 	defer func() {
 		if recover() == nil {
 			t.Error("a frame was made of blocks that have no nodes")
@@ -194,7 +203,10 @@ func TestFileOfMostBlocksAndNodesFitsAFrame(t *testing.T) {
 	for i := range muster.MaxBlocks {
 		nodes := slices.Repeat([]uint32{uint32(i)}, 14)
 		nodes[i%14] = Absent
-		b.AppendNodes(nodes, i%9 > 0)
+		if i%9 == 0 {
+			nodes = nil
+		}
+		placeNext(b, nodes)
 	}
 	if b.Size() > MaxFrame {
 		t.Errorf("%d bytes, at most %d", b.Size(), MaxFrame)
@@ -228,8 +240,9 @@ func TestNodesTakeNoAllocation(t *testing.T) {
 		"read": func() {
 			for i := range batch.Len() {
 				for k := range batch.NumBlocks(i) {
-					for j := range max(0, batch.NumNodes(i, k)) {
-						at, _ := batch.Node(i, k, j)
+					nodes, _ := batch.Nodes(i, k)
+					for j := range nodes.Len() {
+						at, _ := nodes.At(j)
 						sum += int(at)
 					}
 				}

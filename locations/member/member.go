@@ -4,6 +4,8 @@
 // [Join] registers and starts the heartbeats, which go on until [Member.Close]. What
 // happens to the service meanwhile is not the caller's concern: a member registers again
 // with one that has been restarted, and reports all its containers when it is asked to.
+// Heartbeats wait for no report. Of two datanodes with one id the service hears the last that
+// joined; the log of the other says so.
 // The calls go through a pool that proves the cluster key; many members may share one, and
 // it outlives them. All of it is safe for concurrent use.
 package member
@@ -40,7 +42,8 @@ type Options struct {
 	Rack     string // network location; "": what the service's rack file says
 
 	// Replicas returns all containers of the datanode; nil: it has none. It is called for
-	// each full report, which gets none that is gone.
+	// each full report, which gets none that is gone. What comes or goes after that is for
+	// Report, which waits until the full report has arrived.
 	Replicas func() []Replica
 	// Logger gets what goes wrong with the heartbeats; nil discards.
 	Logger *slog.Logger
@@ -51,12 +54,14 @@ type Member struct {
 	options Options
 	client  pb.DRPCLocationsClient
 	cancel  context.CancelFunc
-	done    chan struct{} // closed when there are no heartbeats any more
+	running sync.WaitGroup // beat and answer
 
+	asked     chan struct{} // has room for one: the service wants a full report
 	reporting chan struct{} // has room for the one report on its way: none overtakes another
 
-	mu    sync.Mutex // guards what follows; never held over a call
-	known *pb.RegisterReply
+	mu       sync.Mutex // guards what follows; never held over a call
+	known    *pb.RegisterReply
+	reported error // of the last full report that was asked for
 }
 
 // The times between attempts to register.
@@ -71,7 +76,7 @@ func Join(ctx context.Context, pool *rpc.Pool, o Options) (*Member, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Member{options: o, client: pb.NewDRPCLocationsClient(pool), done: make(chan struct{}), reporting: make(chan struct{}, 1)}
+	m := &Member{options: o, client: pb.NewDRPCLocationsClient(pool), asked: make(chan struct{}, 1), reporting: make(chan struct{}, 1)}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := m.attempt(ctx)
 		if err == nil {
@@ -84,14 +89,15 @@ func Join(ctx context.Context, pool *rpc.Pool, o Options) (*Member, error) {
 	}
 	beating, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
-	go m.beat(beating)
+	m.running.Go(func() { m.beat(beating) })
+	m.running.Go(func() { m.answer(beating) })
 	return m, nil
 }
 
 // Close ends the heartbeats. The service finds out by and by that the datanode is gone.
 func (m *Member) Close() error {
 	m.cancel()
-	<-m.done
+	m.running.Wait()
 	return nil
 }
 
@@ -142,7 +148,6 @@ const (
 
 // beat sends heartbeats until ctx ends.
 func (m *Member) beat(ctx context.Context) {
-	defer close(m.done)
 	for failing := false; ; {
 		interval := time.Duration(m.registered().GetHeartbeatMs()) * time.Millisecond
 		if !sleep(ctx, min(max(interval, shortestInterval), longestInterval)) {
@@ -162,31 +167,58 @@ func (m *Member) beat(ctx context.Context) {
 	}
 }
 
-// The bounds of a heartbeat with what follows from it but reports, and of a report. A
+// The bounds of a heartbeat with what follows from it at once, and of a report. A
 // service that takes longer is tried again.
 const (
 	callTimeout   = 10 * time.Second
 	reportTimeout = time.Minute
 )
 
-// heartbeat sends one, and does what the service asks for.
+// heartbeat sends one, and does what the service asks for, or has it done. It also fails if
+// the last full report did.
 func (m *Member) heartbeat(ctx context.Context) error {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	known := m.registered()
-	reply, err := m.client.Heartbeat(call, &pb.HeartbeatRequest{Number: known.GetNumber(), Boot: known.GetBoot()})
+	reply, err := m.client.Heartbeat(ctx, &pb.HeartbeatRequest{Number: known.GetNumber(), Session: known.GetSession()})
 	switch {
 	case errors.Is(err, muster.ErrNotFound):
-		if err := m.register(call); err != nil {
-			return err
-		}
-		return m.ReportAll(ctx)
+		return m.register(ctx) // the next one brings the wish for a report
 	case err != nil:
 		return fmt.Errorf("heartbeat: %w", err)
-	case reply.GetReport():
-		return m.ReportAll(ctx)
+	case !reply.GetReport():
+		return nil
 	}
-	return nil
+	select {
+	case m.asked <- struct{}{}:
+	default:
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reported
+}
+
+// answer sends the full reports that the service asks for, until ctx ends. One that fails is
+// asked for again.
+func (m *Member) answer(ctx context.Context) {
+	for {
+		select {
+		case <-m.asked:
+		case <-ctx.Done():
+			return
+		}
+		err := m.ReportAll(ctx)
+		if errors.Is(err, muster.ErrNotFound) {
+			err = nil // a heartbeat finds that out, too
+		}
+		m.mu.Lock()
+		m.reported = err
+		m.mu.Unlock()
+		select {
+		case <-m.asked: // meanwhile, for this report; for another one a heartbeat asks again
+		default:
+		}
+	}
 }
 
 // ReportAll reports all containers of the datanode, at once. It is also done whenever the
@@ -241,7 +273,7 @@ func (m *Member) send(ctx context.Context, full bool, replicas []Replica) (unkno
 		return 0, err
 	}
 	defer func() { _ = stream.Close() }() // the answer says how it went
-	for message := (&pb.ReportRequest{Number: known.GetNumber(), Boot: known.GetBoot(), Full: full}); !message.GetLast(); {
+	for message := (&pb.ReportRequest{Number: known.GetNumber(), Session: known.GetSession(), Full: full}); !message.GetLast(); {
 		n := min(len(replicas), reportChunk)
 		message.Replicas, message.Last = toPB(replicas[:n]), n == len(replicas)
 		replicas = replicas[n:]

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +34,11 @@ type service struct {
 
 func start(t *testing.T) *service {
 	t.Helper()
+	return startWith(t, registry.Options{Heartbeat: 10 * time.Millisecond})
+}
+
+func startWith(t *testing.T, o registry.Options) *service {
+	t.Helper()
 	cluster := bytes.Repeat([]byte{1}, rpc.ClusterKeyBytes)
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, cluster, 0o600); err != nil {
@@ -42,7 +49,7 @@ func start(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	s := &service{t: t, options: server.LocationsOptions{
-		Dir: t.TempDir(), KeyFile: file, Registry: registry.Options{Heartbeat: 10 * time.Millisecond},
+		Dir: t.TempDir(), KeyFile: file, Registry: o,
 	}}
 	s.start()
 	s.options.Listen = s.Addr().String()
@@ -155,6 +162,88 @@ func TestLargeReports(t *testing.T) {
 	}
 }
 
+// A datanode that takes long to say what it has is not silent meanwhile.
+func TestHeartbeatsWaitForNoReport(t *testing.T) {
+	s := start(t)
+	listing, listed := make(chan struct{}, 1000), make(chan struct{})
+	m := s.join(member.Options{ID: "a", Host: "a.example", Port: 1, Replicas: func() []member.Replica {
+		listing <- struct{}{}
+		<-listed
+		return []member.Replica{{Container: 1}}
+	}})
+	s.importContainers(m.Number(), 1)
+	<-listing
+	before := s.Registry().Stats()
+	eventually(t, "heartbeats go on", func() bool { return s.Registry().Stats().Heartbeats > before.Heartbeats+20 })
+	if after := s.Registry().Stats(); after.Reports != before.Reports || s.datanode(0).Reported {
+		t.Errorf("%d reports", after.Reports-before.Reports)
+	}
+	close(listed)
+	eventually(t, "it has reported", func() bool { return s.datanode(0).Containers == 1 })
+}
+
+// The heartbeats that ask for a report while it is on its way get this one, and no other after it.
+func TestAReportOnItsWayIsNotMadeAgain(t *testing.T) {
+	s := start(t)
+	const members = 10
+	var made atomic.Int64
+	hold := make(chan struct{})
+	for i := range members {
+		s.join(member.Options{ID: "dn" + strconv.Itoa(i), Host: "dn.example", Port: uint16(i) + 1, Replicas: func() []member.Replica {
+			made.Add(1)
+			<-hold
+			return nil
+		}})
+	}
+	beats := func(n uint64) {
+		t.Helper()
+		before := s.Registry().Stats().Heartbeats
+		eventually(t, "heartbeats go on", func() bool { return s.Registry().Stats().Heartbeats >= before+n })
+	}
+	eventually(t, "all make reports", func() bool { return made.Load() == members })
+	beats(10 * members)
+	close(hold)
+	eventually(t, "all have reported", func() bool {
+		return !slices.ContainsFunc(s.Registry().Datanodes(), func(d registry.Datanode) bool { return !d.Reported })
+	})
+	beats(10 * members)
+	// An answer to a heartbeat may have crossed the report.
+	if n := made.Load(); n > members+members/2 {
+		t.Errorf("%d datanodes made %d reports", members, n)
+	}
+}
+
+// Of two datanodes with one id, the one that joined last is known; the other is told, and is known
+// again when that one is gone.
+func TestOfTwoMembersWithOneIDTheLastIsKnown(t *testing.T) {
+	s := startWith(t, registry.Options{Heartbeat: 10 * time.Millisecond, StaleAfter: 500 * time.Millisecond})
+	all := func(containers ...uint64) func() []member.Replica {
+		return func() (list []member.Replica) {
+			for _, c := range containers {
+				list = append(list, member.Replica{Container: c})
+			}
+			return list
+		}
+	}
+	lines := make(chan string, 100)
+	first := s.join(member.Options{ID: "a", Host: "one.example", Port: 1, Replicas: all(1), Logger: slog.New(slog.NewTextHandler(writes(lines), nil))})
+	s.importContainers(first.Number(), 3)
+	eventually(t, "the first has reported", func() bool { return s.datanode(0).Containers == 1 })
+	second := s.join(member.Options{ID: "a", Host: "two.example", Port: 1, Replicas: all(2, 3)})
+	if line := <-lines; !strings.Contains(line, "two.example") || !strings.Contains(line, "another id") {
+		t.Errorf("the log of the first: %s", line)
+	}
+	eventually(t, "the second has reported", func() bool { return s.datanode(0).Containers == 2 })
+	if n := s.datanode(0).Node; second.Number() != 0 || n.Host != "two.example" {
+		t.Errorf("%+v", n)
+	}
+	if err := first.ReportAll(t.Context()); muster.CodeOf(err) != muster.ErrExists {
+		t.Errorf("a report of the first: %v", err)
+	}
+	_ = second.Close()
+	eventually(t, "the first is known again", func() bool { return s.datanode(0).Node.Host == "one.example" && s.datanode(0).Containers == 1 })
+}
+
 func TestAMemberOutlivesTheService(t *testing.T) {
 	s := start(t)
 	all := []member.Replica{{Container: 1}, {Container: 2}}
@@ -223,7 +312,7 @@ func TestWhatTheServiceRefusesEndsJoining(t *testing.T) {
 // An outage is logged when it begins and when it ends, and not at each heartbeat.
 func TestAnOutageIsLoggedOnce(t *testing.T) {
 	s := start(t)
-	lines := make(chan struct{}, 100)
+	lines := make(chan string, 100)
 	m := s.join(member.Options{ID: "a", Host: "a.example", Port: 1, Logger: slog.New(slog.NewTextHandler(writes(lines), nil))})
 	s.stop()
 	<-lines // it does not hear this datanode
@@ -235,10 +324,10 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// writes counts lines.
-type writes chan struct{}
+// writes passes lines on.
+type writes chan string
 
 func (w writes) Write(b []byte) (int, error) {
-	w <- struct{}{}
+	w <- string(b)
 	return len(b), nil
 }

@@ -26,11 +26,12 @@ type Allocation struct {
 	Nodes      []muster.Node      // of the placements, each once
 }
 
-// openContainers are those of one replication that are not closed. The registry's mu guards it.
+// openContainers are the containers of one replication that are not closed. The registry's mu guards
+// them.
 type openContainers struct {
 	list []*container
 	turn int          // of the one that got the last block
-	full []*container // are not in the list any more, and wait for the writer to close them
+	full []*container // no longer in the list: they wait for the writer to close them
 }
 
 // reserve is how many local ids are reserved at least when a container has given all it had: what a
@@ -70,7 +71,7 @@ func (r *Registry) Allocate(ctx context.Context, q AllocateRequest) (Allocation,
 	r.counts.allocated.Add(uint64(q.Count))
 	var named numbers
 	for i := range a.Placements {
-		named.add(a.Placements[i].Nodes)
+		named.add(a.Placements[i].Nodes...)
 	}
 	a.Nodes = r.describe(named)
 	return a, nil
@@ -99,7 +100,7 @@ func (r *Registry) take(d *demand, a *Allocation, used map[uint64]struct{}) {
 		}
 		if _, again := used[c.id]; !again {
 			used[c.id] = struct{}{}
-			a.Placements = append(a.Placements, muster.Placement{Container: c.id, Replication: c.replication, Nodes: c.members})
+			a.Placements = append(a.Placements, muster.Placement{Container: c.id, Replication: c.replication, Nodes: slices.Clone(c.members)})
 		}
 	}
 }
@@ -244,7 +245,7 @@ func (r *Registry) candidates(d *demand) ([]candidate, error) {
 	return all, nil
 }
 
-// others says what is with the datanodes that take no blocks.
+// others says why datanodes take no blocks, and how many.
 func others(why map[string]int) string {
 	if len(why) == 0 {
 		return ""

@@ -78,9 +78,10 @@ func TestTooFewDatanodesAreAnErrorThatCounts(t *testing.T) {
 	fails(registry.AllocateRequest{Replication: three, Count: 10_001}, muster.ErrInvalid, "from 1 to 10000")
 	a := allocate(t, r, registry.AllocateRequest{Replication: three, Count: 3}) // on the one rack that there is
 	for _, p := range a.Placements {
-		slices.Sort(p.Nodes)
-		if !slices.Equal(p.Nodes, []muster.NodeNumber{2, 3, 4}) {
-			t.Errorf("%+v", p)
+		members := slices.Clone(p.Nodes)
+		slices.Sort(p.Nodes) // which is the caller's
+		if c, err := r.Container(p.Container); err != nil || !slices.Equal(p.Nodes, []muster.NodeNumber{2, 3, 4}) || !slices.Equal(c.Members, members) {
+			t.Errorf("%+v is %+v, %v", p, c, err)
 		}
 	}
 }
@@ -169,7 +170,7 @@ func TestContainersEndWhenAMemberDoes(t *testing.T) {
 		},
 		"closed": func(t *testing.T, r *registry.Registry, n registry.Registered, containers []uint64) {
 			for _, c := range containers {
-				if _, err := r.Report(n.Number, n.Boot, false, []registry.Replica{{Container: c, Closed: true}}); err != nil {
+				if _, err := r.Report(n.Number, n.Session, false, []registry.Replica{{Container: c, Closed: true}}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -49,7 +49,7 @@ func BenchmarkReport(b *testing.B) {
 		all = append(all, registry.Replica{Container: id, Closed: true})
 	}
 	for b.Loop() {
-		if unknown, err := r.Report(dn[0].Number, dn[0].Boot, true, all); err != nil || unknown > 0 {
+		if unknown, err := r.Report(dn[0].Number, dn[0].Session, true, all); err != nil || unknown > 0 {
 			b.Fatal(unknown, err)
 		}
 	}

@@ -116,7 +116,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("c1"), []byte{})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		r := &Registry{byID: map[string]*node{}, containers: map[uint64]*container{}, open: map[muster.Replication]*openContainers{}}
-		r.opts = Options{}.filled()
+		r.opts = Options{}.withDefaults()
 		err := r.loadEntry(key, value)
 		if err == nil {
 			err = r.checkLoaded()

@@ -53,45 +53,53 @@ type found struct {
 // where appends the replicas of a container that count, members first and stale ones last. The
 // caller holds mu.
 func (r *Registry) where(dst []found, c *container) []found {
+	stale := false
+	add := func(n *node, index int) {
+		if n.health != muster.Dead {
+			dst = append(dst, found{n, index})
+			stale = stale || n.health == muster.Stale
+		}
+	}
 	for i, m := range c.members {
 		n, p := r.nodes[m], c.of(m)
 		switch {
 		case p == nil && c.presumed(n):
-			dst = append(dst, found{n, i + 1})
+			add(n, i+1)
 		case p != nil && p.counts(n):
-			dst = append(dst, found{n, int(p.index)})
+			add(n, int(p.index))
 		}
 	}
 	for i := range c.replicas {
 		p := &c.replicas[i]
 		if n := r.nodes[p.node]; p.counts(n) && !slices.Contains(c.members, p.node) {
-			dst = append(dst, found{n, int(p.index)})
+			add(n, int(p.index))
 		}
 	}
-	dst = slices.DeleteFunc(dst, func(f found) bool { return f.health == muster.Dead })
-	slices.SortStableFunc(dst, func(a, b found) int { return int(a.health) - int(b.health) })
+	if stale {
+		slices.SortStableFunc(dst, func(a, b found) int { return int(a.health) - int(b.health) })
+	}
 	return dst
 }
 
-// place returns where a container is. The caller holds mu.
-func (r *Registry) place(c *container) muster.Placement {
+// place returns where a container is, on nodes that it appends to nodes. The caller holds mu.
+func (r *Registry) place(nodes []muster.NodeNumber, c *container) (muster.Placement, []muster.NodeNumber) {
 	var few [16]found
-	all := r.where(few[:0], c)
-	p := muster.Placement{Container: c.id, Replication: c.replication, Closed: c.closed}
+	first, all := len(nodes), r.where(few[:0], c)
 	if _, _, coded := c.replication.Coding(); !coded {
-		p.Nodes = make([]muster.NodeNumber, len(all))
-		for i, f := range all {
-			p.Nodes[i] = f.number
+		for _, f := range all {
+			nodes = append(nodes, f.number)
 		}
-		return p
-	}
-	p.Nodes = slices.Repeat([]muster.NodeNumber{muster.NoNode}, c.replication.Nodes())
-	for _, f := range all {
-		if at := &p.Nodes[f.index-1]; *at == muster.NoNode {
-			*at = f.number
+	} else {
+		for range c.replication.Nodes() {
+			nodes = append(nodes, muster.NoNode)
+		}
+		for _, f := range all {
+			if at := &nodes[first+f.index-1]; *at == muster.NoNode {
+				*at = f.number
+			}
 		}
 	}
-	return p
+	return muster.Placement{Container: c.id, Replication: c.replication, Closed: c.closed, Nodes: nodes[first:len(nodes):len(nodes)]}, nodes
 }
 
 // add makes a container known. The caller holds mu.

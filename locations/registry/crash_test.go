@@ -287,7 +287,7 @@ func (s *survivor) check() {
 func (s *survivor) differs(got map[string]registry.Datanode) error {
 	for id, want := range s.nodes {
 		d, there := got[id]
-		if want.Boot == 0 { // never acknowledged
+		if want.Session == 0 { // never acknowledged
 			delete(s.nodes, id)
 			continue
 		}

@@ -24,7 +24,7 @@ type view struct {
 	changed chan struct{} // closed when there is a newer one
 }
 
-// publish makes a snapshot of what is in memory the newest. The caller holds mu, or is the only one.
+// publish makes the newest snapshot of what is in memory. The caller holds mu, or is the only one.
 func (r *Registry) publish() {
 	v := &view{changed: make(chan struct{})}
 	v.Boot, v.Schema, v.Rules, v.Warning = r.boot, r.opts.Schema, r.mapping.Rules(), r.warning

@@ -1,14 +1,19 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations/registry"
@@ -27,7 +32,7 @@ func beat(t *testing.T, r *registry.Registry, d time.Duration, some ...registry.
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(min(3*time.Second, time.Until(end))) {
 		for _, n := range some {
-			if _, err := r.Heartbeat(n.Number, n.Boot); err != nil {
+			if _, err := r.Heartbeat(n.Number, n.Session); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -69,7 +74,7 @@ func TestSilentDatanodesAreStaleAndThenDead(t *testing.T) {
 		if age := r.Datanodes()[1].HeartbeatAge; age < 10*time.Minute {
 			t.Errorf("age %v", age)
 		}
-		if want, err := r.Heartbeat(dn[1].Number, dn[1].Boot); err != nil || !want {
+		if want, err := r.Heartbeat(dn[1].Number, dn[1].Session); err != nil || !want {
 			t.Errorf("a dead datanode that speaks is asked for a report: %v, %v", want, err)
 		}
 		if got := states(r); got[1] != muster.InService {
@@ -134,13 +139,90 @@ func TestAfterARestartReportsAreWaitedFor(t *testing.T) {
 	}
 }
 
+// TestOfTwoDatanodesWithOneIDTheLastIsKnown: what the other says does not count as said by that
+// one, as long as it lives.
+func TestOfTwoDatanodesWithOneIDTheLastIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := open(t, registry.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		first := join(t, r, 1, "/r")[0]
+		report(t, r, first)
+		member(t, r, true, []muster.NodeNumber{0}, 1)
+		same := join(t, r, 1, "/r")[0] // its answer was lost, or its process restarted
+		g := registration(0, "/r")
+		g.Rack = "/other" // nor is that another datanode
+		if moved, err := r.Register(t.Context(), g); err != nil || moved.Session != first.Session || same.Session != first.Session {
+			t.Fatalf("%+v, %+v and %+v, %v", first, same, moved, err)
+		}
+		for what, change := range map[string]func(g *registry.Registration){
+			"host":    func(g *registry.Registration) { g.Host += "x" },
+			"address": func(g *registry.Registration) { g.Address = "10.9.9.9" },
+			"port":    func(g *registry.Registration) { g.Port++ },
+		} {
+			log.Reset()
+			change(&g)
+			second, err := r.Register(t.Context(), g)
+			if err != nil || second.Number != 0 || !strings.Contains(log.String(), "another id") {
+				t.Fatalf("%s: %+v, %v, %s", what, second, err, &log)
+			}
+			if _, err := r.Heartbeat(first.Number, first.Session); !errors.Is(err, muster.ErrExists) || !strings.Contains(err.Error(), g.Host) {
+				t.Errorf("%s: heartbeat of the first: %v", what, err)
+			}
+			if _, err := r.Report(first.Number, first.Session, true, nil); !errors.Is(err, muster.ErrExists) {
+				t.Errorf("%s: report of the first: %v", what, err)
+			}
+			if want, err := r.Heartbeat(second.Number, second.Session); err != nil || !want {
+				t.Errorf("%s: heartbeat of the second: %v, %v", what, want, err)
+			}
+			if got := lookup(t, r, 1).Nodes; len(got) != 1 {
+				t.Errorf("%s: on %v", what, got)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if _, err := r.Heartbeat(first.Number, first.Session); !errors.Is(err, muster.ErrNotFound) {
+			t.Errorf("the second is silent: %v", err)
+		}
+	})
+}
+
+// TestEachRegistrationFromElsewhereHasASessionOfItsOwn, also of those that come at once; that of
+// the datanode that is known is good.
+func TestEachRegistrationFromElsewhereHasASessionOfItsOwn(t *testing.T) {
+	r := open(t, registry.Options{})
+	var all [50]registry.Registered
+	var registering errgroup.Group
+	for i := range all {
+		registering.Go(func() (err error) {
+			g := registration(0, "/r")
+			g.Host = fmt.Sprint("host", i)
+			all[i], err = r.Register(t.Context(), g)
+			return err
+		})
+	}
+	if err := registering.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	sessions := map[uint64]bool{}
+	for i, n := range all {
+		sessions[n.Session] = true
+		_, err := r.Heartbeat(n.Number, n.Session)
+		if known := r.Datanodes()[0].Node.Host == fmt.Sprint("host", i); known != (err == nil) || !known && !errors.Is(err, muster.ErrExists) {
+			t.Errorf("the datanode of host%d is known: %v, and hears %v", i, known, err)
+		}
+	}
+	if len(sessions) != len(all) {
+		t.Errorf("%d sessions of %d datanodes", len(sessions), len(all))
+	}
+}
+
 // TestAFollowerHearsOfEveryChange, and of nothing else.
 func TestAFollowerHearsOfEveryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, registry.Options{})
 		dn := join(t, r, 2, "/r0")
 		s, err := r.Topology(t.Context(), 0, 0, time.Hour)
-		if err != nil || s.Boot != dn[0].Boot || len(s.Nodes) != 2 {
+		if err != nil || s.Boot != dn[0].Session || len(s.Nodes) != 2 {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		follow := func(during func()) (waited time.Duration, changed bool) {
@@ -162,9 +244,11 @@ func TestAFollowerHearsOfEveryChange(t *testing.T) {
 			return time.Since(began), changed
 		}
 		again := func(g registry.Registration) {
-			if _, err := r.Register(t.Context(), g); err != nil {
+			got, err := r.Register(t.Context(), g)
+			if err != nil {
 				t.Fatal(err)
 			}
+			dn = slices.Replace(dn, int(got.Number), min(int(got.Number)+1, len(dn)), got)
 		}
 		moved := registration(0, "/r1")
 		elsewhere := moved
@@ -173,7 +257,7 @@ func TestAFollowerHearsOfEveryChange(t *testing.T) {
 		silence := func() { time.Sleep(31 * time.Second) }
 		speak := func() {
 			for _, n := range dn {
-				if _, err := r.Heartbeat(n.Number, n.Boot); err != nil {
+				if _, err := r.Heartbeat(n.Number, n.Session); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -199,20 +283,12 @@ func TestAFollowerHearsOfEveryChange(t *testing.T) {
 				t.Errorf("%s: changed %v after %v", c.what, changed, waited)
 			}
 		}
-		for _, n := range r.Datanodes() {
-			if _, err := r.Heartbeat(n.Node.Number, s.Boot); err != nil {
-				t.Fatal(err)
-			}
-		}
+		speak()
 		s, _ = r.Topology(t.Context(), 0, 0, 0)
 		waited, changed := follow(func() {
 			for range 19 {
 				time.Sleep(3 * time.Second)
-				for _, n := range r.Datanodes() {
-					if _, err := r.Heartbeat(n.Node.Number, s.Boot); err != nil {
-						t.Fatal(err)
-					}
-				}
+				speak()
 				again(r0(r))
 			}
 		})

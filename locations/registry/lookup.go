@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/locations"
@@ -27,49 +28,77 @@ func (r *Registry) Lookup(ctx context.Context, containers []uint64) (locations.A
 	}
 	var named numbers
 	for i := range a.Outcomes {
-		named.add(a.Outcomes[i].Placement.Nodes)
+		named.add(a.Outcomes[i].Placement.Nodes...)
 	}
 	a.Nodes = r.describe(named)
 	return a, nil
 }
 
-func (r *Registry) lookup(dst []locations.Outcome, containers []uint64) []locations.Outcome {
+// stage is how many containers are looked for before the first is looked at: what costs is
+// memory, which is waited for once for several.
+const stage = 64
+
+func (r *Registry) lookup(dst []locations.Outcome, ids []uint64) []locations.Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range containers {
-		dst = append(dst, r.outcome(id))
+	var found [stage]*container
+	var nodes []muster.NodeNumber
+	for len(ids) > 0 {
+		some := ids[:min(stage, len(ids))]
+		ids = ids[len(some):]
+		for i, id := range some {
+			found[i] = r.containers[id]
+		}
+		replicas := 0
+		for _, c := range found[:len(some)] {
+			if c != nil {
+				replicas += max(len(c.members), len(c.replicas))
+			}
+		}
+		if cap(nodes)-len(nodes) < replicas {
+			nodes = make([]muster.NodeNumber, 0, replicas)
+		}
+		for i, id := range some {
+			var o locations.Outcome
+			o, nodes = r.outcome(nodes, id, found[i])
+			dst = append(dst, o)
+		}
 	}
 	return dst
 }
 
-// outcome answers for one container. The caller holds mu.
-func (r *Registry) outcome(id uint64) locations.Outcome {
-	c := r.containers[id]
+// outcome answers for one container, nil if it is not known. The placement's nodes are appended to
+// nodes. The caller holds mu.
+func (r *Registry) outcome(nodes []muster.NodeNumber, id uint64, c *container) (locations.Outcome, []muster.NodeNumber) {
 	if c == nil {
-		return locations.Outcome{Err: fmt.Errorf("%w: there is no container %d", muster.ErrNotFound, id)}
+		return locations.Outcome{Err: fmt.Errorf("%w: there is no container %d", muster.ErrNotFound, id)}, nodes
 	}
-	p := r.place(c)
+	p, nodes := r.place(nodes, c)
 	if !r.settled && !p.Usable() {
-		return locations.Outcome{Err: fmt.Errorf("%w: no usable replica of container %d is known yet; reports are still coming in", muster.ErrUnavailable, id)}
+		return locations.Outcome{Err: fmt.Errorf("%w: no usable replica of container %d is known yet; reports are still coming in", muster.ErrUnavailable, id)}, nodes
 	}
-	return locations.Outcome{Placement: p}
+	return locations.Outcome{Placement: p}, nodes
 }
 
 // numbers is a set of datanodes, in the order in which they were added.
 type numbers struct {
 	list []muster.NodeNumber
-	has  map[muster.NodeNumber]struct{}
+	has  []uint64 // a bit for each number
 }
 
-func (s *numbers) add(nodes []muster.NodeNumber) {
-	if s.has == nil {
-		s.has = map[muster.NodeNumber]struct{}{}
-	}
+func (s *numbers) add(nodes ...muster.NodeNumber) {
 	for _, n := range nodes {
-		if _, again := s.has[n]; !again && n != muster.NoNode {
-			s.has[n] = struct{}{}
-			s.list = append(s.list, n)
+		word, bit := int(n/64), uint64(1)<<(n%64)
+		switch {
+		case n == muster.NoNode:
+			continue
+		case word >= len(s.has):
+			s.has = append(s.has, make([]uint64, word+1-len(s.has))...)
+		case s.has[word]&bit != 0:
+			continue
 		}
+		s.has[word] |= bit
+		s.list = append(s.list, n)
 	}
 }
 
@@ -118,18 +147,18 @@ func (r *Registry) container(id uint64) (Container, numbers, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var named numbers
-	o := r.outcome(id)
 	c := r.containers[id]
+	o, _ := r.outcome(nil, id, c)
 	if c == nil {
 		return Container{}, named, o.Err
 	}
-	d := Container{Outcome: o, NextLocalID: c.next, Closed: c.closed, Replication: c.replication, Members: c.members}
-	named.add(c.members)
-	named.add(o.Placement.Nodes)
+	d := Container{Outcome: o, NextLocalID: c.next, Closed: c.closed, Replication: c.replication, Members: slices.Clone(c.members)}
+	named.add(c.members...)
+	named.add(o.Placement.Nodes...)
 	for _, p := range c.replicas {
 		if p.counts(r.nodes[p.node]) {
 			d.Replicas = append(d.Replicas, ReportedReplica{p.node, p.index, p.closed})
-			named.add([]muster.NodeNumber{p.node})
+			named.add(p.node)
 		}
 	}
 	return d, named, nil

@@ -56,7 +56,8 @@ func (r *Registry) parseMapping(text []byte) (*topology.Mapping, error) {
 	return topology.NewMapping(rules)
 }
 
-// watchMapping puts the mapping file in force whenever it does not say any more what it said.
+// watchMapping puts the mapping file in force whenever its content changes; text is what
+// is in force.
 func (r *Registry) watchMapping(text []byte) {
 	ticker := time.NewTicker(r.opts.MappingCheck)
 	defer ticker.Stop()

@@ -30,7 +30,8 @@ type model struct {
 
 type modelNode struct {
 	g        registry.Registration
-	boot     uint64 // 0: not registered since the start
+	session  uint64 // 0: not registered since the start
+	former   uint64 // of this start, when it was elsewhere; 0: none
 	last     time.Time
 	wanted   muster.NodeState
 	dead     bool // was, when last looked
@@ -74,7 +75,7 @@ func (m *model) restart() {
 	}
 	m.r, m.started, m.settled = r, time.Now(), len(m.nodes) == 0
 	for _, n := range m.nodes {
-		n.boot, n.last, n.dead, n.reported, n.asked = 0, time.Time{}, false, false, true
+		n.session, n.former, n.last, n.dead, n.reported, n.asked = 0, 0, time.Time{}, false, false, true
 	}
 	for _, c := range m.containers {
 		c.forget()
@@ -114,6 +115,9 @@ func (m *model) step() {
 func (m *model) register() {
 	i := m.rng.IntN(9)
 	g := registration(i, "/r")
+	if m.rng.IntN(4) == 0 {
+		g.Port += uint16(m.rng.IntN(3))
+	}
 	at := slices.IndexFunc(m.nodes, func(n *modelNode) bool { return n.g.ID == g.ID })
 	if at < 0 {
 		at = len(m.nodes)
@@ -124,7 +128,31 @@ func (m *model) register() {
 		m.t.Fatalf("%s: %+v, %v; want number %d", g.ID, got, err, at)
 	}
 	n := m.nodes[at]
-	n.boot, n.last, n.dead, n.asked = got.Boot, time.Now(), false, true
+	moved := g != n.g
+	if n.session != 0 && moved != (got.Session != n.session) {
+		m.t.Fatalf("%s has the session %d, and had %d; moved %v", g.ID, got.Session, n.session, moved)
+	}
+	if n.session != 0 && moved {
+		n.former = n.session
+	}
+	n.g, n.session, n.last, n.dead, n.asked = g, got.Session, time.Now(), false, true
+}
+
+// another lets a datanode with the id of one speak, which was known before that was.
+func (m *model) another(at int) {
+	n, number := m.nodes[at], muster.NodeNumber(at)
+	if n.former == 0 {
+		return
+	}
+	want := muster.ErrNotFound
+	if m.health(number) == muster.InService {
+		want = muster.ErrExists
+	}
+	_, err := m.r.Heartbeat(number, n.former)
+	_, reportErr := m.r.Report(number, n.former, true, nil)
+	if !errors.Is(err, want) || !errors.Is(reportErr, want) {
+		m.t.Fatalf("another %s: %v and %v, want %v", n.g.ID, err, reportErr, want)
+	}
 }
 
 func (m *model) importSome() {
@@ -166,6 +194,7 @@ func (m *model) close() {
 
 func (m *model) report(full bool) {
 	at := m.rng.IntN(len(m.nodes))
+	m.another(at)
 	number, n := muster.NodeNumber(at), m.nodes[at]
 	var all []registry.Replica
 	want := uint64(0)
@@ -183,11 +212,11 @@ func (m *model) report(full bool) {
 		}
 		all = append(all, p)
 	}
-	unknown, err := m.r.Report(number, n.boot, full, all)
-	if errors.Is(err, muster.ErrNotFound) != (n.boot == 0) || n.boot != 0 && (err != nil || unknown != want) {
+	unknown, err := m.r.Report(number, n.session, full, all)
+	if errors.Is(err, muster.ErrNotFound) != (n.session == 0) || n.session != 0 && (err != nil || unknown != want) {
 		m.t.Fatalf("report: %d unknown, want %d; %v", unknown, want, err)
 	}
-	if n.boot == 0 {
+	if n.session == 0 {
 		return
 	}
 	n.last, n.dead = time.Now(), false
@@ -226,8 +255,8 @@ func (c *modelContainer) hear(n muster.NodeNumber, full bool, i int, all []regis
 func (m *model) pass() {
 	var live []registry.Registered
 	for i, n := range m.nodes {
-		if n.boot != 0 && m.rng.IntN(3) > 0 {
-			live = append(live, registry.Registered{Number: muster.NodeNumber(i), Boot: n.boot})
+		if n.session != 0 && m.rng.IntN(3) > 0 {
+			live = append(live, registry.Registered{Number: muster.NodeNumber(i), Session: n.session})
 		}
 	}
 	time.Sleep(time.Duration(m.rng.IntN(40_000))*time.Millisecond + 500*time.Microsecond)
@@ -235,7 +264,7 @@ func (m *model) pass() {
 	m.look()
 	for _, l := range live {
 		n := m.nodes[l.Number]
-		asked, err := m.r.Heartbeat(l.Number, l.Boot)
+		asked, err := m.r.Heartbeat(l.Number, l.Session)
 		if err != nil || asked != n.asked {
 			m.t.Fatalf("heartbeat of %s: asked %v, want %v; %v", n.g.ID, asked, n.asked, err)
 		}

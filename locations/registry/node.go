@@ -25,7 +25,7 @@ type Registered struct {
 	Number    muster.NodeNumber
 	Rack      string        // as the registry sees it
 	Heartbeat time.Duration // how often to send heartbeats
-	Boot      uint64        // of this start of the registry; heartbeats and reports name it
+	Session   uint64        // for heartbeats and reports: of this registration, and this start of the registry
 }
 
 // Datanode is a datanode as operators see it.
@@ -45,6 +45,7 @@ type node struct {
 	rack       string           // where it is in the topology
 	last       time.Time        // of the last heartbeat; zero: none since the start
 	health     muster.NodeState // InService, Stale or Dead
+	moves      uint64           // how often it registered from elsewhere since the start
 	want       bool             // a full report
 	seen       uint32           // the number of the newest full report that is complete; 0: none
 	containers int              // replicas that count
@@ -52,7 +53,7 @@ type node struct {
 	reports sync.Mutex // held while a report is taken, before mu
 }
 
-// state is the worse of what is wanted and of what is.
+// state is the worse of the operator's will and the datanode's health.
 func (n *node) state() muster.NodeState { return max(n.wanted, n.health) }
 
 // takesBlocks says whether new blocks may go to a datanode. One that has not been heard of since
@@ -68,8 +69,8 @@ func (n *node) describe() muster.Node {
 
 // Register makes a datanode known, or known again after a restart of either side, and counts as a
 // heartbeat. A datanode that comes back under its id keeps its number; what it says of itself now
-// holds. So of two that use one id at the same time the last to register is the one that is known,
-// and the log says so.
+// holds. Of two that use one id at the same time, the last to register is the one that is known:
+// the log says so, and the other is refused with ErrExists as long as that one lives.
 func (r *Registry) Register(ctx context.Context, g Registration) (Registered, error) {
 	if err := r.alive(); err != nil {
 		return Registered{}, err
@@ -82,17 +83,18 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registered, er
 			return Registered{}, fmt.Errorf("register datanode %s: %w", g.ID, err)
 		}
 	}
-	var n *node
-	err := r.writer.do(ctx, func(b *batch) (show func(), err error) {
-		n, show, err = r.planRegister(b, g)
-		return show, err
+	var known Registered
+	err := r.writer.do(ctx, func(b *batch) (func(), error) {
+		n, show, err := r.planRegister(b, g)
+		return func() {
+			show()
+			known = Registered{Number: n.number, Rack: n.rack, Heartbeat: r.opts.Heartbeat, Session: r.boot + n.moves}
+		}, err
 	})
 	if err != nil {
 		return Registered{}, fmt.Errorf("register datanode %s: %w", g.ID, err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Registered{Number: n.number, Rack: n.rack, Heartbeat: r.opts.Heartbeat, Boot: r.boot}, nil
+	return known, nil
 }
 
 func (r *Registry) planRegister(b *batch, g Registration) (*node, func(), error) {
@@ -124,9 +126,13 @@ func (r *Registry) planRegister(b *batch, g Registration) (*node, func(), error)
 
 // moved notes that a datanode describes itself in another way. The caller holds mu.
 func (r *Registry) moved(n *node, g Registration) {
-	if elsewhere := g.Host != n.Host || g.Port != n.Port; elsewhere && !n.last.IsZero() && n.health == muster.InService {
-		r.opts.Logger.Warn("a datanode that lives registered from elsewhere; if both run, give one another id",
-			"datanode", g.ID, "host", g.Host, "port", g.Port, "before", n.Host, "port before", n.Port)
+	elsewhere := g.Host != n.Host || g.Address != n.Address || g.Port != n.Port
+	if elsewhere && !n.last.IsZero() {
+		n.moves++
+		if n.health == muster.InService {
+			r.opts.Logger.Warn("a datanode that lives registered from elsewhere; if both run, give one another id",
+				"datanode", g.ID, "host", g.Host, "address", g.Address, "port", g.Port, "before", n.Host, "address before", n.Address, "port before", n.Port)
+		}
 	}
 	n.Registration, n.want = g, true
 	n.rack, _ = r.rackOf(&n.Registration)
@@ -135,15 +141,16 @@ func (r *Registry) moved(n *node, g Registration) {
 }
 
 // Heartbeat notes that a datanode lives, and says whether a full report is wanted of it.
-// ErrNotFound: the registry was restarted; register again.
-func (r *Registry) Heartbeat(number muster.NodeNumber, boot uint64) (report bool, err error) {
+// ErrNotFound: the registry was restarted; register again. ErrExists: another datanode has the
+// same id.
+func (r *Registry) Heartbeat(number muster.NodeNumber, session uint64) (report bool, err error) {
 	if err := r.alive(); err != nil {
 		return false, err
 	}
 	r.counts.heartbeats.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n, err := r.node(number, boot)
+	n, err := r.node(number, session)
 	if err != nil {
 		return false, err
 	}
@@ -151,12 +158,18 @@ func (r *Registry) Heartbeat(number muster.NodeNumber, boot uint64) (report bool
 	return n.want, nil
 }
 
-// node finds a datanode that has registered since the start. The caller holds mu.
-func (r *Registry) node(number muster.NodeNumber, boot uint64) (*node, error) {
-	if boot != r.boot || int(number) >= len(r.nodes) || r.nodes[number].last.IsZero() {
-		return nil, fmt.Errorf("%w: datanode %d has not registered since the location service was started", muster.ErrNotFound, number)
+// node finds a datanode by a registration since the start. The caller holds mu.
+func (r *Registry) node(number muster.NodeNumber, session uint64) (*node, error) {
+	if int64(number) < int64(len(r.nodes)) && !r.nodes[number].last.IsZero() {
+		n, moves := r.nodes[number], session-r.boot
+		switch {
+		case moves == n.moves:
+			return n, nil
+		case moves < n.moves && n.health == muster.InService:
+			return nil, fmt.Errorf("%w: a datanode with the id %s registered later, from host %s, address %s, port %d; give one of them another id", muster.ErrExists, n.ID, n.Host, n.Address, n.Port)
+		}
 	}
-	return r.nodes[number], nil
+	return nil, fmt.Errorf("%w: datanode %d has not registered since the location service was started", muster.ErrNotFound, number)
 }
 
 // heard notes that a datanode lives. The caller holds mu.

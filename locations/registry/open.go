@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fs/muster/store"
 )
 
-// format is that of all that lies in a registry's folder.
+// format is the format of all files in a registry's folder.
 var format = store.Format{Name: "locations", Version: 1}
 
 // cacheBytes is the store's block cache. All that the store has is read once, when it is opened.
@@ -28,7 +28,7 @@ func Open(dir string, o Options) (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{
-		opts: o.filled(), boot: 1 + rand.Uint64N(math.MaxUint64), started: time.Now(), stop: make(chan struct{}),
+		opts: o.withDefaults(), boot: 1 + rand.Uint64N(math.MaxUint64), started: time.Now(), stop: make(chan struct{}),
 		byID: map[string]*node{}, containers: map[uint64]*container{}, open: map[muster.Replication]*openContainers{},
 	}
 	r.writer = writer{registry: r, queue: make(chan *change), stopped: make(chan struct{})}

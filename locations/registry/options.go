@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -60,7 +61,7 @@ const (
 
 // Validate names the first setting that is out of bounds.
 func (o Options) Validate() error {
-	o = o.filled()
+	o = o.withDefaults()
 	for _, d := range []struct {
 		name string
 		d    time.Duration
@@ -92,26 +93,17 @@ const (
 	maxMemTableBytes   = 2 << 30
 )
 
-func (o Options) filled() Options {
-	orDefault := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	orDefault(&o.MappingCheck, defaultMappingCheck)
-	orDefault(&o.Heartbeat, defaultHeartbeat)
-	orDefault(&o.StaleAfter, defaultStaleAfter)
-	orDefault(&o.DeadAfter, defaultDeadAfter)
-	orDefault(&o.ReportGrace, defaultReportGrace)
-	if o.ContainerBlocks == 0 {
-		o.ContainerBlocks = defaultContainerBlocks
-	}
-	if o.OpenContainers == 0 {
-		o.OpenContainers = defaultOpenContainers
-	}
-	if o.MemTableBytes == 0 {
-		o.MemTableBytes = defaultMemTableBytes
-	}
+// withDefaults returns o with its zeros replaced.
+func (o Options) withDefaults() Options {
+	o.MappingCheck = cmp.Or(o.MappingCheck, defaultMappingCheck)
+	o.Heartbeat = cmp.Or(o.Heartbeat, defaultHeartbeat)
+	o.StaleAfter = cmp.Or(o.StaleAfter, defaultStaleAfter)
+	o.DeadAfter = cmp.Or(o.DeadAfter, defaultDeadAfter)
+	o.ReportGrace = cmp.Or(o.ReportGrace, defaultReportGrace)
+	o.ContainerBlocks = cmp.Or(o.ContainerBlocks, defaultContainerBlocks)
+	o.OpenContainers = cmp.Or(o.OpenContainers, defaultOpenContainers)
+	o.MemTableBytes = cmp.Or(o.MemTableBytes, defaultMemTableBytes)
+	o.Schema = o.Schema.Explicit()
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}

@@ -64,7 +64,7 @@ func report(t testing.TB, r *registry.Registry, n registry.Registered, container
 	for _, c := range containers {
 		all = append(all, registry.Replica{Container: c})
 	}
-	if unknown, err := r.Report(n.Number, n.Boot, true, all); err != nil || unknown > 0 {
+	if unknown, err := r.Report(n.Number, n.Session, true, all); err != nil || unknown > 0 {
 		t.Fatalf("report: %d unknown, %v", unknown, err)
 	}
 }
@@ -137,7 +137,7 @@ func TestADatanodeKeepsItsNumberForEver(t *testing.T) {
 		g := registration(i, "/r9")
 		g.Host = "moved"
 		got, err := r.Register(t.Context(), g)
-		if err != nil || got.Number != before[i].Number || got.Rack != "/r9" || got.Boot == before[i].Boot || got.Boot == 0 {
+		if err != nil || got.Number != before[i].Number || got.Rack != "/r9" || got.Session == before[i].Session || got.Session == 0 {
 			t.Errorf("datanode %d: %+v, %v; before %+v", i, got, err, before[i])
 		}
 	}
@@ -185,28 +185,28 @@ func TestRegistrationsAreChecked(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotKnowTheBootRegistersAgain(t *testing.T) {
+func TestWhoHasNoSessionRegistersAgain(t *testing.T) {
 	r := open(t, registry.Options{})
 	n := join(t, r, 1, "/r")[0]
-	if want, err := r.Heartbeat(n.Number, n.Boot); err != nil || !want {
+	if want, err := r.Heartbeat(n.Number, n.Session); err != nil || !want {
 		t.Errorf("first heartbeat: %v, %v", want, err)
 	}
 	report(t, r, n)
-	if want, err := r.Heartbeat(n.Number, n.Boot); err != nil || want {
+	if want, err := r.Heartbeat(n.Number, n.Session); err != nil || want {
 		t.Errorf("after its report: %v, %v", want, err)
 	}
 	join(t, r, 1, "/r")
-	if want, err := r.Heartbeat(n.Number, n.Boot); err != nil || !want {
+	if want, err := r.Heartbeat(n.Number, n.Session); err != nil || !want {
 		t.Errorf("after it registered again: %v, %v", want, err)
 	}
 	for _, c := range []struct {
-		number muster.NodeNumber
-		boot   uint64
-	}{{n.Number, n.Boot + 1}, {n.Number, 0}, {n.Number + 1, n.Boot}, {muster.NoNode, n.Boot}} {
-		if _, err := r.Heartbeat(c.number, c.boot); !errors.Is(err, muster.ErrNotFound) {
+		number  muster.NodeNumber
+		session uint64
+	}{{n.Number, n.Session + 1}, {n.Number, 0}, {n.Number + 1, n.Session}, {muster.NoNode, n.Session}} {
+		if _, err := r.Heartbeat(c.number, c.session); !errors.Is(err, muster.ErrNotFound) {
 			t.Errorf("heartbeat of %+v: %v", c, err)
 		}
-		if _, err := r.Report(c.number, c.boot, true, nil); !errors.Is(err, muster.ErrNotFound) {
+		if _, err := r.Report(c.number, c.session, true, nil); !errors.Is(err, muster.ErrNotFound) {
 			t.Errorf("report of %+v: %v", c, err)
 		}
 	}
@@ -297,8 +297,8 @@ func TestAClosedRegistryRefusesEveryCall(t *testing.T) {
 func everyCall(t *testing.T, r *registry.Registry, n registry.Registered) map[string]error {
 	all := map[string]error{}
 	_, all["register"] = r.Register(t.Context(), registration(77, ""))
-	_, all["heartbeat"] = r.Heartbeat(n.Number, n.Boot)
-	_, all["report"] = r.Report(n.Number, n.Boot, true, nil)
+	_, all["heartbeat"] = r.Heartbeat(n.Number, n.Session)
+	_, all["report"] = r.Report(n.Number, n.Session, true, nil)
 	_, all["lookup"] = r.Lookup(t.Context(), []uint64{1})
 	_, all["allocate"] = r.Allocate(t.Context(), registry.AllocateRequest{Replication: three, Count: 1})
 	all["close"] = r.CloseContainer(t.Context(), 1)

@@ -21,13 +21,13 @@ const step = 512
 // Report notes which containers a datanode has, and counts as a heartbeat. What a full report does not name is not there;
 // another only changes what it names. It returns how many replicas were passed over since no
 // container of that id, or with a replica of that index, is known. Reports of one datanode are
-// taken one after another. ErrNotFound: the registry was restarted; register again.
-func (r *Registry) Report(number muster.NodeNumber, boot uint64, full bool, replicas []Replica) (unknown uint64, err error) {
+// taken one after another. Errors are those of Heartbeat.
+func (r *Registry) Report(number muster.NodeNumber, session uint64, full bool, replicas []Replica) (unknown uint64, err error) {
 	if err := r.alive(); err != nil {
 		return 0, err
 	}
 	r.mu.Lock()
-	n, err := r.node(number, boot)
+	n, err := r.node(number, session)
 	if err == nil {
 		r.heard(n)
 	}

@@ -74,7 +74,7 @@ func TestAMemberCountsUntilItsDatanodeSaysOtherwise(t *testing.T) {
 		expect("2 lost it", []muster.NodeNumber{0, 3}, []muster.NodeNumber{0, 1, 3})
 		change := func(n int, p registry.Replica) {
 			t.Helper()
-			if unknown, err := r.Report(dn[n].Number, dn[n].Boot, false, []registry.Replica{p}); err != nil || unknown != 0 {
+			if unknown, err := r.Report(dn[n].Number, dn[n].Session, false, []registry.Replica{p}); err != nil || unknown != 0 {
 				t.Fatal(unknown, err)
 			}
 		}
@@ -145,7 +145,7 @@ func TestErasureCodedReplicasLieAtTheirIndex(t *testing.T) {
 	}
 	say := func(n int, full bool, replicas ...registry.Replica) (unknown uint64) {
 		t.Helper()
-		unknown, err := r.Report(dn[n].Number, dn[n].Boot, full, replicas)
+		unknown, err := r.Report(dn[n].Number, dn[n].Session, full, replicas)
 		if err != nil {
 			t.Fatal(err)
 		}

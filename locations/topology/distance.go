@@ -33,7 +33,7 @@ func (t *Tree) NodePoint(number muster.NodeNumber) Point {
 	if at == absent {
 		return Point{}
 	}
-	return Point{nodePoint, t.nodes[number].ID, t, at}
+	return Point{nodePoint, t.ids[number], t, at}
 }
 
 // LocationPoint returns a location of the tree, the root being / or "", or the zero Point
@@ -46,26 +46,14 @@ func (t *Tree) LocationPoint(location string) Point {
 	return Point{locationPoint, t.locations[at].path, t, at}
 }
 
-// ClientPoint returns a client that is no node, in a rack of the tree, or the zero Point
-// if it has no such rack.
-func (t *Tree) ClientPoint(rack, name string) Point {
-	at, found := t.find(rack)
-	if !found || !t.isRack(at) {
-		return Point{}
-	}
-	return Point{clientPoint, below(t.locations[at].path) + name, t, at}
-}
-
-// Detached returns a node that is in no tree.
-func Detached(id string) Point { return Point{kind: nodePoint, name: id, at: detached} }
-
 // in says whether a point has a place in the tree.
 func (p Point) in(t *Tree) bool { return p.tree == t && p.at >= 0 }
 
 func (p Point) place() place { return place{p.at, p.kind != locationPoint} }
 
 // Distance returns the cost of the way between two points: the sum of the costs of all
-// that is arrived at, climbing from both sides to what they have in common.
+// that is arrived at, climbing from both sides to what they have in common. It is the rule
+// that Readers follow, who have worked it out before; by it the rule is held against Ozone's.
 //
 //   - Equal points, and two that are none, are 0 apart, wherever they are: nodes are equal
 //     by their ids, others by their paths.

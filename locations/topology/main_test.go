@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,8 +75,38 @@ func wayBetween(s Schema, a, b string) int32 {
 		common++
 	}
 	cost := int32(0)
-	for level := common; level < s.Depth()-1; level++ {
+	for level := common; level < len(s.levels())-1; level++ {
 		cost += 2 * s.levels()[level].Cost
 	}
 	return cost
+}
+
+// Detached returns a node that is in no tree.
+func Detached(id string) Point { return Point{kind: nodePoint, name: id, at: detached} }
+
+// ClientPoint returns a client that is no node, in a rack of the tree, or the zero Point if it
+// has no such rack.
+func (t *Tree) ClientPoint(rack, name string) Point {
+	at, found := t.find(rack)
+	if !found || !t.isRack(at) {
+		return Point{}
+	}
+	p := t.point(at)
+	p.name += "/" + name
+	return p
+}
+
+// pathsOf returns the paths of all that has a place in a tree, in order: of its locations, and
+// of its nodes, which end with their ids.
+func pathsOf(t *Tree) (paths []string) {
+	for _, l := range t.locations {
+		paths = append(paths, l.path)
+	}
+	for n, at := range t.at {
+		if at >= 0 {
+			paths = append(paths, strings.TrimSuffix(t.locations[at].path, "/")+"/"+t.ids[n])
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }

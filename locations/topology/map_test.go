@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,7 +67,7 @@ func TestARackWithoutNodesIsNearWhatItsParentsHave(t *testing.T) {
 
 // TestAllNodesOfTheReadersMachineAreLocal, whichever of them are in a rack.
 func TestAllNodesOfTheReadersMachineAreLocal(t *testing.T) {
-	nodes := nodesAt("/too/deep", "/r1", "/r1", "/r2", "/r1")
+	nodes := nodesAt("/too/deep", "/r1", "/r3", "/r2", "/r1") // the machine is where the first is
 	for i := range 3 {
 		nodes[i].Address = "10.1.1.1"
 	}
@@ -75,7 +76,7 @@ func TestAllNodesOfTheReadersMachineAreLocal(t *testing.T) {
 	if got := costsFrom(m.ReaderFor("10.1.1.1"), 5); !slices.Equal(got, []int32{0, 0, 0, 4, 2}) {
 		t.Error(got)
 	}
-	if got := costsFrom(m.ReaderFor("dn-1"), 5); !slices.Equal(got, []int32{MaxCost, 0, 2, 4, 2}) {
+	if got := costsFrom(m.ReaderFor("dn-1"), 5); !slices.Equal(got, []int32{MaxCost, 0, 4, 4, 2}) {
 		t.Error("one of them by its name:", got)
 	}
 }
@@ -106,7 +107,7 @@ func TestHostsAreForgottenWithTheirTree(t *testing.T) {
 	if m.ReaderFor("unknown") != nil {
 		t.Error("an unknown host has a reader")
 	}
-	if remembered(&m) != 3 {
+	if m.ReaderFor(strings.Repeat("x", muster.MaxRackBytes+1)) != nil || remembered(&m) != 3 {
 		t.Errorf("%d hosts are remembered, want 3", remembered(&m))
 	}
 	for i := range 3 * MaxHosts {

@@ -18,7 +18,7 @@ func (t *Tree) resolve(host string) resolution {
 		r.self, r.at = number, t.at[number]
 		return r
 	}
-	if numbers := t.ByHost(host); len(numbers) > 0 {
+	if numbers := t.byHost[hostKey(host)]; len(numbers) > 0 {
 		return t.machine(numbers)
 	}
 	location := host

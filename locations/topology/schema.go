@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/muster-fs/muster"
@@ -26,7 +27,17 @@ type Level struct {
 // nodes, with the costs 1, 1 and 0: nodes of one rack are 2 apart, others 4.
 type Schema struct{ Levels []Level }
 
-// levels returns the levels, which are the default ones if there are none.
+// Explicit returns the schema with its defaults written out.
+func (s Schema) Explicit() Schema {
+	levels := slices.Clone(s.levels())
+	for i := range levels {
+		if i > 0 && i < len(levels)-1 {
+			levels[i].Default = levels[i].defaultName()
+		}
+	}
+	return Schema{levels}
+}
+
 func (s Schema) levels() []Level {
 	if len(s.Levels) > 0 {
 		return s.Levels

@@ -49,7 +49,7 @@ func TestBadSchemasAreRefused(t *testing.T) {
 }
 
 func TestGoodSchemas(t *testing.T) {
-	for location, s := range map[string]Schema{
+	for location, s := range map[string]Schema{ // which has a name for each inner level
 		muster.DefaultRack:                {},
 		"/":                               levels(1, 0),
 		"/default-rack/default-nodegroup": {[]Level{{Name: "root"}, {Name: "rack", Prefix: "rack"}, {Name: "nodegroup"}, {Name: "node"}}},
@@ -60,12 +60,26 @@ func TestGoodSchemas(t *testing.T) {
 			t.Errorf("%v: %v, default location %s", s, err, s.DefaultLocation())
 		}
 		tree := mustNew(t, s, []muster.Node{{ID: "a"}, {Number: 1, ID: "b", Rack: muster.DefaultRack}, {Number: 2, ID: "c", Rack: location}})
-		if !slices.Equal(tree.Racks(), []string{location}) || tree.Schema().Depth() != s.Depth() {
-			t.Errorf("racks %v, depth %d", tree.Racks(), tree.Schema().Depth())
+		at := tree.at[0]
+		if l := tree.locations[at]; tree.at[1] != at || tree.at[2] != at || l.path != location || !tree.isRack(at) || int(l.level) != strings.Count(strings.TrimSuffix(location, "/"), "/") {
+			t.Errorf("the nodes are in %+v, %v; want %s", l, tree.at, location)
 		}
 	}
-	if got := (Schema{}).Depth(); got != 3 {
-		t.Error(got)
+}
+
+func TestASchemaWithItsDefaultsWrittenOutIsTheSame(t *testing.T) {
+	for _, s := range []Schema{{}, {[]Level{{Name: "root", Cost: 5}, {Name: "dc", Cost: 3, Prefix: "dc", Default: "home"}, {Name: "rack"}, {Name: "node"}}}} {
+		e := s.Explicit()
+		if err := e.Validate(); err != nil || e.DefaultLocation() != s.DefaultLocation() || e.Depth() != s.Depth() || len(e.Levels) != e.Depth() {
+			t.Errorf("%+v is %+v, %v", s, e, err)
+		}
+		if again := e.Explicit(); !slices.Equal(again.Levels, e.Levels) {
+			t.Errorf("%+v is %+v", e, again)
+		}
+	}
+	want := []Level{{Name: "root", Cost: 1}, {Name: "rack", Cost: 1, Default: "default-rack"}, {Name: "node"}}
+	if got := (Schema{}).Explicit().Levels; !slices.Equal(got, want) {
+		t.Errorf("the default is %+v", got)
 	}
 }
 

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -19,36 +18,46 @@ const few = 16
 // room. Nothing is allocated for up to 16 nodes, if dst has room for them.
 func (r *Reader) Sort(dst, nodes []muster.NodeNumber, seed uint64) []muster.NodeNumber {
 	var room [few]uint64
-	for _, k := range sorted(r.keys(room[:0], nodes), seed) {
+	keys := r.keys(room[:0], nodes)
+	Arrange(keys, seed)
+	for _, k := range keys {
 		dst = append(dst, muster.NodeNumber(k))
 	}
 	return dst
 }
 
-// Nearest is Sort, and appends the first n of it only. It is an error if there are fewer.
-func (r *Reader) Nearest(dst, nodes []muster.NodeNumber, n int, seed uint64) ([]muster.NodeNumber, error) {
-	if n < 0 || n > len(nodes) {
-		return dst, fmt.Errorf("%w: the nearest %d of %d nodes", muster.ErrInvalid, n, len(nodes))
-	}
+// Order sorts by rank: it appends to dst the positions in nodes, which of an erasure-coded
+// placement are the replica indexes less one. Otherwise it is as Sort. The state of NoNode is
+// not asked for.
+func (r *Reader) Order(dst []int, nodes []muster.NodeNumber, seed uint64, state func(muster.NodeNumber) muster.NodeState) []int {
 	var room [few]uint64
-	for _, k := range sorted(r.keys(room[:0], nodes), seed)[:n] {
-		dst = append(dst, muster.NodeNumber(k))
+	keys := room[:0]
+	for i, n := range nodes {
+		rank := uint32(math.MaxUint32)
+		if n != muster.NoNode {
+			rank = r.Rank(n, state(n))
+		}
+		keys = append(keys, uint64(rank)<<32|uint64(i))
 	}
-	return dst, nil
-}
-
-// Order is Sort, and appends the positions in nodes instead: of an erasure-coded placement
-// they are the replica indexes less one. Those of NoNode come last.
-func (r *Reader) Order(dst []int, nodes []muster.NodeNumber, seed uint64) []int {
-	var room [few]uint64
-	keys := r.keys(room[:0], nodes)
-	for i, k := range keys {
-		keys[i] = k>>32<<32 | uint64(i)
-	}
-	for _, k := range sorted(keys, seed) {
+	Arrange(keys, seed)
+	for _, k := range keys {
 		dst = append(dst, int(uint32(k)))
 	}
 	return dst
+}
+
+// Rank returns what the replicas of a reader are arranged by: the cost, but a stale datanode
+// comes after the others and a dead one last. One that drains or is in maintenance serves as
+// well as any.
+func (r *Reader) Rank(n muster.NodeNumber, s muster.NodeState) uint32 {
+	const stale, dead = 1 << 31, math.MaxUint32 - 1
+	switch {
+	case s < muster.Stale:
+		return uint32(r.Cost(n))
+	case s < muster.Dead:
+		return stale | uint32(min(r.Cost(n), MaxCost-2))
+	}
+	return dead
 }
 
 // keys appends to dst for each node its cost in the upper half and its number in the lower
@@ -64,13 +73,18 @@ func (r *Reader) keys(dst []uint64, nodes []muster.NodeNumber) []uint64 {
 	return dst
 }
 
-// sorted shuffles the keys, and sorts them by cost so that those of one cost stay in the
-// order that the shuffle left them in: of these, each is as likely.
-func sorted(keys []uint64, seed uint64) []uint64 {
-	shuffle(keys, seed)
+// Arrange sorts keys by their upper half, as Sort does nodes by their cost: those alike in it
+// come in a random order, which the seed decides. The lower half is the caller's. Nothing is
+// allocated.
+func Arrange(keys []uint64, seed uint64) {
+	if len(keys) == 3 {
+		arrangeThree((*[3]uint64)(keys), seed)
+		return
+	}
+	shuffle(keys, seed) // and what follows is stable: of those alike, each order is as likely
 	if len(keys) > few {
 		slices.SortStableFunc(keys, func(a, b uint64) int { return cmp.Compare(a>>32, b>>32) })
-		return keys
+		return
 	}
 	for i := 1; i < len(keys); i++ {
 		k := keys[i]
@@ -80,7 +94,19 @@ func sorted(keys []uint64, seed uint64) []uint64 {
 		}
 		keys[at] = k
 	}
-	return keys
+}
+
+// arrangeThree is Arrange for the replicas that most files have. Which of them comes first is
+// as good as random, so no jump depends on it.
+func arrangeThree(keys *[3]uint64, seed uint64) {
+	seed, r := next(seed)
+	seed, s := next(seed)
+	_, t := next(seed)
+	a, b, c := keys[0]>>32<<32|r>>32, keys[1]>>32<<32|s>>32, keys[2]>>32<<32|t>>32
+	_, ba := bits.Sub64(b, a, 0) // 1: b comes before a
+	_, ca := bits.Sub64(c, a, 0)
+	_, cb := bits.Sub64(c, b, 0)
+	keys[ba+ca], keys[1-ba+cb], keys[2-ca-cb] = keys[0], keys[1], keys[2]
 }
 
 // shuffle puts the keys into a random order, each being as likely.

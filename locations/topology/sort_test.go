@@ -47,7 +47,8 @@ func topologies(t *testing.T) map[string]*Tree {
 	return trees
 }
 
-// TestSortOfOzone restates the sort table of TestNetworkTopologyImpl.
+// TestSortOfOzone restates the sort table of TestNetworkTopologyImpl. The n nearest are the
+// first n of all; there is no way to ask for more.
 func TestSortOfOzone(t *testing.T) {
 	for name, tree := range topologies(t) {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +69,8 @@ func TestSortOfOzone(t *testing.T) {
 						nodes[4] = nodes[0] // a duplicate
 					case 6:
 						nodes = nil
-						for n := range tree.Nodes() {
-							nodes = append(nodes, n.Number)
+						for n := range tree.ids {
+							nodes = append(nodes, muster.NodeNumber(n))
 						}
 						nodes = append(nodes, muster.NoNode, 4711)
 					}
@@ -89,7 +90,7 @@ func checkSorts(t *testing.T, name string, r *Reader, nodes []muster.NodeNumber,
 		t.Errorf("reader %s, nodes %v: %v: %v", name, nodes, all, err)
 	}
 	var byPosition []muster.NodeNumber
-	for _, i := range r.Order(nil, nodes, seed) {
+	for _, i := range r.Order(nil, nodes, seed, inService) {
 		byPosition = append(byPosition, nodes[i])
 	}
 	if !slices.Equal(byPosition, all) {
@@ -99,26 +100,13 @@ func checkSorts(t *testing.T, name string, r *Reader, nodes []muster.NodeNumber,
 		if got := r.Sort(nil, nodes[:n], seed); len(got) != n || wellFormed(r, got, nodes[:n], before[:n]) != nil {
 			t.Errorf("reader %s, the first %d of %v: %v", name, n, nodes, got)
 		}
-		if got, err := r.Nearest(nil, nodes, n, seed); err != nil || !slices.Equal(got, all[:n]) {
-			t.Errorf("reader %s, the nearest %d of %v: %v, %v; sorted %v", name, n, nodes, got, err, all)
-		}
-	}
-}
-
-func TestNearestOfMoreThanThereAreIsAnError(t *testing.T) {
-	r := mustNew(t, Schema{}, cluster(4, 2)).Reader(Detached("x"))
-	dst := []muster.NodeNumber{9}
-	for _, n := range []int{3, -1} {
-		if got, err := r.Nearest(dst, []muster.NodeNumber{0, 1}, n, 0); !errors.Is(err, muster.ErrInvalid) || !slices.Equal(got, dst) {
-			t.Errorf("the nearest %d of 2: %v, %v", n, got, err)
-		}
 	}
 }
 
 // TestNoReaderShufflesOnce: the order is that of a single shuffle, written down here once
-// more, of which all nodes are part.
+// more, of which all nodes are part. Three have a way of their own.
 func TestNoReaderShufflesOnce(t *testing.T) {
-	for _, length := range []int{0, 1, 2, 3, 5, 14, 16, 17, 40} {
+	for _, length := range []int{0, 1, 2, 4, 5, 14, 16, 17, 40} {
 		nodes := make([]muster.NodeNumber, length)
 		for i := range nodes {
 			nodes[i] = muster.NodeNumber(i * 7)
@@ -143,34 +131,45 @@ func TestNoReaderShufflesOnce(t *testing.T) {
 func TestTiesAreSpreadEvenly(t *testing.T) {
 	tree := mustNew(t, Schema{}, nodesAt("/r1", "/r1", "/r1", "/r1", "/r2", "/r2", "/r3"))
 	for name, r := range map[string]*Reader{"client": tree.Reader(tree.ClientPoint("/r1", "c")), "node": tree.Reader(tree.NodePoint(3)), "none": nil} {
-		const sorts = 60_000
-		orders, firsts := map[[3]muster.NodeNumber]int{}, map[muster.NodeNumber]int{}
-		for seed := range uint64(sorts) {
-			var order [3]muster.NodeNumber
-			kept := order[:0]
-			for i, n := range r.Sort(nil, []muster.NodeNumber{4, 0, 5, 1, 6, 2}, seed) {
-				if i == 0 {
-					firsts[n]++
-				}
-				if n <= 2 {
-					kept = append(kept, n)
-				}
+		for _, nodes := range [][]muster.NodeNumber{{4, 0, 5, 1, 6, 2}, {2, 0, 1}} {
+			want := 3
+			if r == nil {
+				want = len(nodes)
 			}
-			orders[order]++
+			t.Run(fmt.Sprintf("%s/%d", name, len(nodes)), func(t *testing.T) { checkSpread(t, r, nodes, want) })
 		}
-		for order, n := range orders {
-			if want := sorts / 6; n < want*96/100 || n > want*104/100 {
-				t.Errorf("reader %s: the order %v came %d times, about %d are due", name, order, n, want)
+	}
+}
+
+// checkSpread sorts nodes of which 0, 1 and 2 are alike, and as many come first as wanted.
+func checkSpread(t *testing.T, r *Reader, nodes []muster.NodeNumber, wantFirsts int) {
+	const sorts = 60_000
+	orders, firsts := map[[3]muster.NodeNumber]int{}, map[muster.NodeNumber]int{}
+	for seed := range uint64(sorts) {
+		var order [3]muster.NodeNumber
+		kept := order[:0]
+		for i, n := range r.Sort(nil, nodes, seed) {
+			if i == 0 {
+				firsts[n]++
+			}
+			if n <= 2 {
+				kept = append(kept, n)
 			}
 		}
-		for first, n := range firsts {
-			if want := sorts / len(firsts); n < want*96/100 || n > want*104/100 {
-				t.Errorf("reader %s: node %d came first %d times, about %d are due", name, first, n, want)
-			}
+		orders[order]++
+	}
+	for order, n := range orders {
+		if want := sorts / 6; n < want*96/100 || n > want*104/100 {
+			t.Errorf("the order %v came %d times, about %d are due", order, n, want)
 		}
-		if want := map[bool]int{true: 6, false: 3}[r == nil]; len(orders) != 6 || len(firsts) != want {
-			t.Errorf("reader %s: orders %v, first %v", name, orders, firsts)
+	}
+	for first, n := range firsts {
+		if want := sorts / len(firsts); n < want*96/100 || n > want*104/100 {
+			t.Errorf("node %d came first %d times, about %d are due", first, n, want)
 		}
+	}
+	if len(orders) != 6 || len(firsts) != wantFirsts {
+		t.Errorf("orders %v, first %v", orders, firsts)
 	}
 }
 
@@ -190,6 +189,38 @@ func TestBlocksOfOneNodeSetDiffer(t *testing.T) {
 	}
 }
 
+func inService(muster.NodeNumber) muster.NodeState { return muster.InService }
+
+// TestSilentDatanodesComeLast, however near they are; what is absent comes behind them.
+func TestSilentDatanodesComeLast(t *testing.T) {
+	states := []muster.NodeState{muster.Dead, muster.Stale, muster.Maintenance, muster.InService, muster.Draining, muster.Stale, muster.Dead}
+	tree := mustNew(t, Schema{}, nodesAt("/r1", "/r1", "/r1", "/r2", "/r2", "/r2", "/r2"))
+	nodes := []muster.NodeNumber{muster.NoNode, 6, 5, 0, 1, 3, 2, 4}
+	state := func(n muster.NodeNumber) muster.NodeState { return states[n] }
+	first, tied := map[int]bool{}, map[int]bool{}
+	for seed := range uint64(1000) {
+		got := tree.Reader(tree.NodePoint(0)).Order(nil, nodes, seed, state)
+		first[got[1]], tied[got[5]] = true, true
+		if slices.Sort(got[1:3]); got[1] != 5 || got[2] != 7 { // both on the other rack
+			t.Fatal("near ones:", got)
+		}
+		slices.Sort(got[5:7]) // the dead
+		if !slices.Equal(got, []int{6, 5, 7, 4, 2, 1, 3, 0}) {
+			t.Fatal(got)
+		}
+	}
+	if len(first) != 2 || len(tied) != 2 {
+		t.Errorf("of those alike always the same came first: %v, %v", first, tied)
+	}
+	got := (*Reader)(nil).Order(nil, nodes, 1, state)
+	slices.Sort(got[:3])
+	slices.Sort(got[3:5])
+	slices.Sort(got[5:7])
+	if !slices.Equal(got, []int{5, 6, 7, 2, 4, 1, 3, 0}) {
+		t.Error("no reader:", got)
+	}
+}
+
 func TestSortAppends(t *testing.T) {
 	tree := mustNew(t, Schema{}, nodesAt("/r1", "/r2", "/r2"))
 	r := tree.Reader(tree.NodePoint(0))
@@ -203,7 +234,7 @@ func TestSortAppends(t *testing.T) {
 	if got := r.Sort(inPlace[:0], inPlace, 1); !slices.Equal(got, []muster.NodeNumber{0, 2}) {
 		t.Error("in place:", got)
 	}
-	if got := r.Order([]int{7}, []muster.NodeNumber{2, muster.NoNode, 0}, 3); !slices.Equal(got, []int{7, 2, 0, 1}) {
+	if got := r.Order([]int{7}, []muster.NodeNumber{2, muster.NoNode, 0}, 3, inService); !slices.Equal(got, []int{7, 2, 0, 1}) {
 		t.Error("positions:", got)
 	}
 }
@@ -219,8 +250,8 @@ func TestSortAllocatesNothing(t *testing.T) {
 			seed++
 			r := m.ReaderFor(host)
 			dst = r.Sort(dst[:0], nodes, seed)
-			dst, _ = r.Nearest(dst[:0], nodes, 3, seed)
-			positions = r.Order(positions[:0], nodes, seed)
+			dst = r.Sort(dst[:0], nodes[:3], seed)
+			positions = r.Order(positions[:0], nodes, seed, inService)
 		}); allocs != 0 {
 			t.Errorf("client %s: %v allocations", host, allocs)
 		}

@@ -1,9 +1,7 @@
 package topology
 
 import (
-	"cmp"
 	"fmt"
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,12 +16,12 @@ type Tree struct {
 	mapping *Mapping
 	skipped []Skipped
 
-	nodes     []muster.Node // by number
-	at        []int32       // by number: index in locations, or detached or absent
+	ids       []string // of nodes, by number
+	at        []int32  // of nodes, by number: index in locations, or detached or absent
 	len       int
 	locations []location // parents before children; 0 is the root
 
-	byPath map[string]int32
+	byPath map[string]int32 // index in locations
 	byID   map[string]muster.NodeNumber
 	byHost map[string][]muster.NodeNumber
 }
@@ -34,13 +32,11 @@ const (
 	absent   = -2
 )
 
-// location is an inner node of the tree. Racks are those whose children are nodes.
+// location is an inner node of the tree. Racks are those right above nodes.
 type location struct {
-	path     string
-	parent   int32 // the root's is itself
-	level    int32 // the root's is 0
-	children []int32
-	members  []muster.NodeNumber
+	path   string
+	parent int32 // the root's is itself
+	level  int32 // the root's is 0
 }
 
 // Skipped is a node that has no place in the tree, and why.
@@ -71,7 +67,9 @@ func New(s Schema, nodes []muster.Node, m *Mapping) (*Tree, error) {
 			t.skipped = append(t.skipped, Skipped{nodes[i], err})
 		}
 	}
-	t.finish()
+	for _, numbers := range t.byHost {
+		slices.Sort(numbers)
+	}
 	return t, nil
 }
 
@@ -82,7 +80,7 @@ func (t *Tree) makeRoom(nodes []muster.Node) {
 			numbers = max(numbers, int(n)+1)
 		}
 	}
-	t.nodes, t.at = make([]muster.Node, numbers), make([]int32, numbers)
+	t.ids, t.at = make([]string, numbers), make([]int32, numbers)
 	for i := range t.at {
 		t.at[i] = absent
 	}
@@ -93,12 +91,12 @@ func (t *Tree) add(n *muster.Node) error {
 		return fmt.Errorf("%w: node number %d; numbers are below %d", muster.ErrInvalid, n.Number, muster.MaxNodes)
 	}
 	if t.at[n.Number] != absent {
-		return fmt.Errorf("%w: node %q has the number %d too", muster.ErrExists, t.nodes[n.Number].ID, n.Number)
+		return fmt.Errorf("%w: node %q has the number %d too", muster.ErrExists, t.ids[n.Number], n.Number)
 	}
 	if err := muster.CheckNodeID(n.ID); err != nil {
 		return err
 	}
-	t.nodes[n.Number], t.at[n.Number] = *n, detached
+	t.ids[n.Number], t.at[n.Number] = n.ID, detached
 	t.len++
 	if other, found := t.byID[n.ID]; found {
 		return fmt.Errorf("%w: node %d has the id %q too", muster.ErrExists, other, n.ID)
@@ -113,9 +111,7 @@ func (t *Tree) add(n *muster.Node) error {
 	if err != nil {
 		return err
 	}
-	at := t.place(path)
-	t.at[n.Number] = at
-	t.locations[at].members = append(t.locations[at].members, n.Number)
+	t.at[n.Number] = t.place(path)
 	return nil
 }
 
@@ -134,20 +130,7 @@ func (t *Tree) place(path string) int32 {
 	at := int32(len(t.locations))
 	t.byPath[path] = at
 	t.locations = append(t.locations, location{path: path, parent: parent, level: t.locations[parent].level + 1})
-	t.locations[parent].children = append(t.locations[parent].children, at)
 	return at
-}
-
-// finish puts in order what add left in the order of the nodes.
-func (t *Tree) finish() {
-	for _, l := range t.locations {
-		slices.SortFunc(l.children, func(a, b int32) int {
-			return cmp.Compare(t.locations[a].path, t.locations[b].path)
-		})
-	}
-	for _, numbers := range t.byHost {
-		slices.Sort(numbers)
-	}
 }
 
 // parentPath returns the path above one that is not the root's.
@@ -161,45 +144,35 @@ func hostKey(host string) string {
 	return strings.ToLower(host)
 }
 
-// Schema returns the levels, also of the default schema. They are not to be changed.
-func (t *Tree) Schema() Schema { return t.schema }
-
 // Skipped returns the nodes that have no place, in the order given. It is not to be changed.
 func (t *Tree) Skipped() []Skipped { return t.skipped }
 
 // Len returns the number of nodes, detached ones included.
 func (t *Tree) Len() int { return t.len }
 
-// Nodes returns the nodes in the order of their numbers, detached ones included.
-func (t *Tree) Nodes() iter.Seq[muster.Node] {
-	return func(yield func(muster.Node) bool) {
-		for i := range t.nodes {
-			if t.at[i] != absent && !yield(t.nodes[i]) {
-				return
-			}
-		}
+// locationOf returns the location of a number, or detached or absent.
+func (t *Tree) locationOf(number muster.NodeNumber) int32 {
+	if int64(number) >= int64(len(t.at)) {
+		return absent
 	}
+	return t.at[number]
 }
 
-// Node returns the node of a number.
-func (t *Tree) Node(number muster.NodeNumber) (muster.Node, bool) {
-	if int64(number) >= int64(len(t.nodes)) || t.at[number] == absent {
-		return muster.Node{}, false
-	}
-	return t.nodes[number], true
-}
+// isRack says whether nodes are right below a location.
+func (t *Tree) isRack(at int32) bool { return int(t.locations[at].level) == len(t.costs)-2 }
 
-// ByID returns the node of an id.
-func (t *Tree) ByID(id string) (muster.Node, bool) {
-	number, found := t.byID[id]
-	if !found {
-		return muster.Node{}, false
+// find returns the location of a path. The root is / or "".
+func (t *Tree) find(path string) (at int32, found bool) {
+	if path == "" {
+		return 0, true
 	}
-	return t.nodes[number], true
-}
-
-// ByHost returns the nodes with a host name or address, in the order of their numbers:
-// several may run on one machine. It is not to be changed.
-func (t *Tree) ByHost(hostOrAddress string) []muster.NodeNumber {
-	return t.byHost[hostKey(hostOrAddress)]
+	if at, found = t.byPath[path]; found {
+		return at, true
+	}
+	clean, err := muster.CleanRack(path)
+	if err != nil {
+		return 0, false
+	}
+	at, found = t.byPath[clean]
+	return at, found
 }

@@ -13,68 +13,54 @@ import (
 )
 
 // TestTreeRulesOfOzone restates what TestNetworkTopologyImpl wants of adding, updating and
-// removing nodes, which here is building another tree.
+// removing nodes, which here is building another tree, and of what a tree then contains.
 func TestTreeRulesOfOzone(t *testing.T) {
-	nodes := nodesAt("/d1/r1", "/d1/r1", "/d1/r2", "/d2/r3")
+	nodes := nodesAt("/d1/r1", "//d1/r1/", "/d1/r2", "/d2/r3")
 	s := levels(1, 1, 1, 0)
 	tree := mustNew(t, s, nodes)
-	check := func(tree *Tree, location string, want int) {
+	check := func(what string, tree *Tree, want ...string) {
 		t.Helper()
-		if got := tree.NumChildren(location); got != want || len(tree.Children(location)) != want {
-			t.Errorf("%s has %d children %v, want %d", location, got, tree.Children(location), want)
+		if got := pathsOf(tree); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	for location, want := range map[string]int{"": 2, "/": 2, "/d1": 2, "/d1/r1": 2, "/d1/r2": 1, "/d2/": 1, "/nowhere": 0, "/d1/r1/id-0": 0, "d1": 0} {
-		check(tree, location, want)
-	}
-	for _, path := range []string{"", "/", "/d1", "/d2/r3", "/d1/r1/id-0", "//d1//r1//id-1"} {
-		if !tree.Contains(path) {
-			t.Errorf("%q is missing", path)
-		}
-	}
-	for _, path := range []string{"/d3", "/d1/r1/id-3", "/d1/id-0", "id-0", "/d1/r1/id-0/x"} {
-		if tree.Contains(path) {
-			t.Errorf("%q is there", path)
+	whole := []string{"/", "/d1", "/d1/r1", "/d1/r1/id-0", "/d1/r1/id-1", "/d1/r2", "/d1/r2/id-2", "/d2", "/d2/r3", "/d2/r3/id-3"}
+	check("at first", tree, whole...)
+	for path, want := range map[string]string{"": "/", "/": "/", "//d1": "/d1", "/d2/r3/": "/d2/r3", "/d3": "", "d1": "", "/d1/r1/id-0": "", "/d1/id-0": ""} {
+		if p := tree.LocationPoint(path); p.name != want || (want == "") != (p == Point{}) {
+			t.Errorf("%q is found as %q, want %q", path, p.name, want)
 		}
 	}
 
 	// Adding a node makes the locations on its way; removing the last one of a location takes
 	// that away, and what is above it.
 	added := mustNew(t, s, append(slices.Clone(nodes), muster.Node{Number: 4, ID: "id-4", Rack: "/d3/r9"}))
-	check(added, "", 3)
-	check(added, "/d3", 1)
+	check("one more", added, append(slices.Clone(whole), "/d3", "/d3/r9", "/d3/r9/id-4")...)
 	removed := mustNew(t, s, nodes[:3])
-	check(removed, "", 1)
-	if removed.Contains("/d2") || removed.Contains("/d2/r3") || removed.LocationPoint("/d2") != (Point{}) {
-		t.Error("an empty location is left")
+	check("one less", removed, whole[:7]...)
+	if removed.LocationPoint("/d2") != (Point{}) || removed.NodePoint(3) != (Point{}) {
+		t.Error("what was removed is found")
 	}
 	// An update is a removal and an addition, and the old tree stays as it was.
 	moved := slices.Clone(nodes)
 	moved[2].Rack = "/d2/r3"
-	updated := mustNew(t, s, moved)
-	check(updated, "/d1", 1)
-	check(updated, "/d2/r3", 2)
-	check(tree, "/d1", 2)
-	check(tree, "/d2/r3", 1)
-	if at, ok := tree.Location(2); at != "/d1/r2" || !ok {
-		t.Error(at, ok)
-	}
+	check("moved", mustNew(t, s, moved), "/", "/d1", "/d1/r1", "/d1/r1/id-0", "/d1/r1/id-1", "/d2", "/d2/r3", "/d2/r3/id-2", "/d2/r3/id-3")
+	check("the first", tree, whole...)
 }
 
-// TestAncestorsEndAtSeparators: /r1 is none of /r12.
+// TestAncestorsEndAtSeparators: /r1 is none of /r12, and so is not on the way to what is there.
 func TestAncestorsEndAtSeparators(t *testing.T) {
-	tree := mustNew(t, Schema{}, nodesAt("/r1", "/r12"))
+	tree := mustNew(t, levels(100, 10, 0), nodesAt("/r1", "/r12"))
 	for _, c := range []struct {
-		ancestor, path string
-		want           bool
+		ancestor string
+		node     muster.NodeNumber
+		want     int32
 	}{
-		{"/r1", "/r1/id-0", true}, {"/r12", "/r12/id-1", true}, {"", "/r1", true}, {"/", "/r1/id-0", true}, {"/", "/r12", true},
-		{"/r1", "/r12", false}, {"/r1", "/r12/id-1", false}, {"/r1", "/r1", false}, {"/", "/", false}, {"", "/", false},
-		{"/r1/id-0", "/r1", false}, {"/r1", "/", false}, {"/r1", "/r1/id-1", false}, {"/r3", "/r3/id-0", false}, {"/r1", "/r1/nobody", false},
-		{"/r1/id-0", "/r1/id-0", false},
+		{"/r1", 0, 10}, {"/r12", 1, 10}, {"/", 0, 110}, {"", 1, 110}, // above it
+		{"/r1", 1, 210}, {"/r12", 0, 210}, // not
 	} {
-		if got := tree.IsAncestor(c.ancestor, c.path); got != c.want {
-			t.Errorf("%q is an ancestor of %q: %v", c.ancestor, c.path, got)
+		if got := tree.Distance(tree.LocationPoint(c.ancestor), tree.NodePoint(c.node)); got != c.want {
+			t.Errorf("from %q to node %d: %d, want %d", c.ancestor, c.node, got, c.want)
 		}
 	}
 }
@@ -107,7 +93,7 @@ func TestOneBadNodeTakesNothingElseDown(t *testing.T) {
 		}
 	}
 	tree := newTree(t, Schema{}, nodes)
-	if len(tree.Skipped()) != len(bad) || tree.Len() != known || len(slices.Collect(tree.Nodes())) != known {
+	if len(tree.Skipped()) != len(bad) || tree.Len() != known {
 		t.Fatalf("skipped %v, %d nodes", tree.Skipped(), tree.Len())
 	}
 	r := tree.Reader(tree.NodePoint(0))
@@ -116,23 +102,19 @@ func TestOneBadNodeTakesNothingElseDown(t *testing.T) {
 		if s.Node != b.node || !errors.Is(s.Err, b.code) || !strings.Contains(s.Err.Error(), b.says) {
 			t.Errorf("node %d: %+v, want %q", b.node.Number, s, b.says)
 		}
-		got, found := tree.Node(b.node.Number)
-		if found && got != b.node && b.node.Number != 1 || found != (b.known || b.node.Number == 1) {
-			t.Errorf("node %d: %v, %v", b.node.Number, got, found)
+		if p := tree.NodePoint(b.node.Number); b.known && (p.name != b.node.ID || p.in(tree)) || !b.known && b.node.Number != 1 && p != (Point{}) {
+			t.Errorf("node %d: %+v", b.node.Number, p)
 		}
 		if b.node.Number != 1 && r.Cost(b.node.Number) != MaxCost {
 			t.Errorf("node %d costs %d", b.node.Number, r.Cost(b.node.Number))
 		}
 	}
-	if r.Cost(0) != 0 || r.Cost(1) != 4 || !slices.Equal(tree.Racks(), []string{"/r1", "/r2"}) || tree.NumChildren("/r1") != 1 {
-		t.Error("the good nodes suffer")
-	}
-	if n, found := tree.ByID("id-0"); !found || n.Number != 0 {
-		t.Error(n, found)
+	if got := pathsOf(tree); r.Cost(0) != 0 || r.Cost(1) != 4 || tree.byID["id-0"] != 0 || !slices.Equal(got, []string{"/", "/r1", "/r1/id-0", "/r2", "/r2/id-1"}) {
+		t.Errorf("the good nodes suffer: %v", got)
 	}
 }
 
-func TestNodesAreFoundByIDAndHost(t *testing.T) {
+func TestNodesAreFoundByHost(t *testing.T) {
 	nodes := cluster(3, 1)
 	nodes[0].Host = "DN-0.example"
 	nodes[1].Host, nodes[1].Address = "10.0.0.7", "10.0.0.7"
@@ -142,29 +124,14 @@ func TestNodesAreFoundByIDAndHost(t *testing.T) {
 	for host, want := range map[string][]muster.NodeNumber{
 		"dn-0.Example": {0, 2}, "10.0.0.0": {0}, "10.0.0.7": {1, 2}, "::FFFF:10.0.0.7": {1, 2}, "fe80:0::1%eth0": {9}, "": nil, "dn-1": nil, "id-9": nil,
 	} {
-		if got := tree.ByHost(host); !slices.Equal(got, want) {
+		if got := tree.byHost[hostKey(host)]; !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", host, got, want)
 		}
 	}
-	if n, found := tree.ByID("id-9"); n != nodes[3] || !found {
-		t.Error(n, found)
-	}
 	for _, number := range []muster.NodeNumber{5, 10, muster.NoNode} {
-		if n, found := tree.Node(number); found {
-			t.Error(n)
+		if p := tree.NodePoint(number); p != (Point{}) {
+			t.Error(p)
 		}
-		if at, found := tree.Location(number); found {
-			t.Error(at)
-		}
-	}
-	if n, found := tree.ByID("dn-1"); found {
-		t.Error(n)
-	}
-	for first := range tree.Nodes() {
-		if first.Number != 0 {
-			t.Error(first)
-		}
-		break
 	}
 }
 
@@ -175,9 +142,10 @@ func TestNewKeepsNothingOfItsArguments(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = muster.Node{Number: 3, ID: "x", Rack: "/x"}
 	}
-	s.Levels[1].Cost = 100
-	if n, _ := tree.Node(2); n.ID != "id-2" || tree.Schema().Levels[1].Cost != 1 || tree.Distance(tree.NodePoint(0), tree.NodePoint(1)) != 4 {
-		t.Error(n, tree.Schema())
+	s.Levels[1] = Level{Name: "other", Cost: 100, Prefix: "x"}
+	p := tree.NodePoint(2)
+	if at, err := tree.schema.Locate("/r1"); p.name != "id-2" || at != "/r1" || err != nil || tree.Distance(tree.NodePoint(0), tree.NodePoint(1)) != 4 {
+		t.Error(p, at, err)
 	}
 }
 
@@ -185,21 +153,20 @@ func TestNewKeepsNothingOfItsArguments(t *testing.T) {
 func TestTreeModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		depth := rapid.IntRange(2, 5).Draw(t, "depth")
-		nodes := map[muster.NodeNumber]string{} // the paths that they must have
 		var given []muster.Node
-		paths := []string{"/"}
+		paths, bad := []string{"/"}, 0
 		for _, number := range rapid.SliceOfDistinct(rapid.Uint32Range(0, 40), rapid.ID).Draw(t, "numbers") {
 			n := muster.Node{Number: muster.NodeNumber(number), ID: fmt.Sprint("n", number)}
 			names := rapid.SliceOfN(rapid.SampledFrom([]string{"r1", "r12", "r2"}), depth-2, depth-2).Draw(t, "location")
 			n.Rack = "/" + strings.Join(names, "/")
 			if rapid.IntRange(0, 5).Draw(t, "bad") == 0 {
 				n.Rack += "/r1/r1/r1"
+				bad++
 			} else {
-				nodes[n.Number] = below(n.Rack) + n.ID
+				names = append(names, n.ID)
 				for i := range names {
 					paths = append(paths, "/"+strings.Join(names[:i+1], "/"))
 				}
-				paths = append(paths, nodes[n.Number])
 			}
 			given = append(given, n)
 		}
@@ -209,38 +176,8 @@ func TestTreeModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(tree.Skipped()) != len(given)-len(nodes) || tree.Len() != len(given) {
-			t.Fatal(tree.Skipped(), tree.Len())
-		}
-		var racks []string
-		for _, path := range append(paths, "/r1", "/r2/r2", "/none") {
-			there := slices.Contains(paths, path)
-			var children []string
-			var members []muster.NodeNumber
-			for _, other := range paths {
-				inside := path != other && strings.HasPrefix(other, below(path))
-				if tree.IsAncestor(path, other) != (there && inside) {
-					t.Fatalf("IsAncestor(%s, %s) is %v", path, other, !inside)
-				}
-				if inside && !strings.Contains(other[len(below(path)):], "/") {
-					children = append(children, other)
-				}
-			}
-			for number, at := range nodes {
-				if path != at && strings.HasPrefix(at, below(path)) {
-					members = append(members, number)
-				}
-				if parentPath(at) == path && !slices.Contains(racks, path) {
-					racks = append(racks, path)
-				}
-			}
-			slices.Sort(members)
-			if tree.Contains(path) != there || !slices.Equal(tree.Children(path), children) || tree.NumChildren(path) != len(children) || !slices.Equal(tree.Members(path), members) {
-				t.Fatalf("%s: %v, %v, %v; want %v, %v, %v", path, tree.Contains(path), tree.Children(path), tree.Members(path), there, children, members)
-			}
-		}
-		if slices.Sort(racks); !slices.Equal(tree.Racks(), racks) {
-			t.Fatalf("racks %v, want %v", tree.Racks(), racks)
+		if got := pathsOf(tree); len(tree.Skipped()) != bad || tree.Len() != len(given) || !slices.Equal(got, paths) {
+			t.Fatalf("%v, %d of %d skipped; want %v, %d", got, len(tree.Skipped()), tree.Len(), paths, bad)
 		}
 	})
 }

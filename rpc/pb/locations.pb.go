@@ -300,7 +300,7 @@ type RegisterReply struct {
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Rack          string                 `protobuf:"bytes,2,opt,name=rack,proto3" json:"rack,omitempty"`                                   // as the service sees it
 	HeartbeatMs   int64                  `protobuf:"varint,3,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"` // how often to send heartbeats
-	Boot          uint64                 `protobuf:"varint,4,opt,name=boot,proto3" json:"boot,omitempty"`                                  // of the service: a heartbeat that names another is NOT_FOUND
+	Session       uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`                            // for heartbeats and reports: NOT_FOUND if the service was restarted since, ALREADY_EXISTS if another datanode has the id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -356,9 +356,9 @@ func (x *RegisterReply) GetHeartbeatMs() int64 {
 	return 0
 }
 
-func (x *RegisterReply) GetBoot() uint64 {
+func (x *RegisterReply) GetSession() uint64 {
 	if x != nil {
-		return x.Boot
+		return x.Session
 	}
 	return 0
 }
@@ -366,7 +366,7 @@ func (x *RegisterReply) GetBoot() uint64 {
 type HeartbeatRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Boot          uint64                 `protobuf:"varint,2,opt,name=boot,proto3" json:"boot,omitempty"`
+	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,9 +408,9 @@ func (x *HeartbeatRequest) GetNumber() uint32 {
 	return 0
 }
 
-func (x *HeartbeatRequest) GetBoot() uint64 {
+func (x *HeartbeatRequest) GetSession() uint64 {
 	if x != nil {
-		return x.Boot
+		return x.Session
 	}
 	return 0
 }
@@ -461,9 +461,9 @@ func (x *HeartbeatReply) GetReport() bool {
 
 type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // first message only
-	Boot          uint64                 `protobuf:"varint,2,opt,name=boot,proto3" json:"boot,omitempty"`     // first message only
-	Full          bool                   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"`     // first message only: what is not named is not there any more
+	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`   // first message only
+	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"` // first message only
+	Full          bool                   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"`       // first message only: what is not named is not there any more
 	Replicas      []*Replica             `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	Last          bool                   `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -507,9 +507,9 @@ func (x *ReportRequest) GetNumber() uint32 {
 	return 0
 }
 
-func (x *ReportRequest) GetBoot() uint64 {
+func (x *ReportRequest) GetSession() uint64 {
 	if x != nil {
-		return x.Boot
+		return x.Session
 	}
 	return 0
 }
@@ -2050,20 +2050,20 @@ const file_locations_proto_rawDesc = "" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04port\x18\x04 \x01(\rR\x04port\x12\x1b\n" +
 	"\thttp_port\x18\x05 \x01(\rR\bhttpPort\x12\x12\n" +
-	"\x04rack\x18\x06 \x01(\tR\x04rack\"r\n" +
+	"\x04rack\x18\x06 \x01(\tR\x04rack\"x\n" +
 	"\rRegisterReply\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
 	"\x04rack\x18\x02 \x01(\tR\x04rack\x12!\n" +
-	"\fheartbeat_ms\x18\x03 \x01(\x03R\vheartbeatMs\x12\x12\n" +
-	"\x04boot\x18\x04 \x01(\x04R\x04boot\">\n" +
+	"\fheartbeat_ms\x18\x03 \x01(\x03R\vheartbeatMs\x12\x18\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\"D\n" +
 	"\x10HeartbeatRequest\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
-	"\x04boot\x18\x02 \x01(\x04R\x04boot\"(\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\"(\n" +
 	"\x0eHeartbeatReply\x12\x16\n" +
-	"\x06report\x18\x01 \x01(\bR\x06report\"\x93\x01\n" +
+	"\x06report\x18\x01 \x01(\bR\x06report\"\x99\x01\n" +
 	"\rReportRequest\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
-	"\x04boot\x18\x02 \x01(\x04R\x04boot\x12\x12\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\x12\x12\n" +
 	"\x04full\x18\x03 \x01(\bR\x04full\x12.\n" +
 	"\breplicas\x18\x04 \x03(\v2\x12.muster.v1.ReplicaR\breplicas\x12\x12\n" +
 	"\x04last\x18\x05 \x01(\bR\x04last\"i\n" +
