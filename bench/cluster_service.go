@@ -47,7 +47,7 @@ func (s *wireService) allocate(ctx context.Context, q registry.AllocateRequest) 
 		return a, err
 	}
 	for _, b := range reply.GetBlocks() {
-		a.Blocks = append(a.Blocks, registry.BlockID{Container: b.GetContainer(), LocalID: b.GetLocalId()})
+		a.Blocks = append(a.Blocks, muster.BlockID{Container: b.GetContainer(), LocalID: b.GetLocalId()})
 	}
 	for _, m := range reply.GetPlacements() {
 		p, outcome, err := rpc.PlacementFromPB(m, a.Nodes)

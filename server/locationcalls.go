@@ -26,9 +26,10 @@ type service interface {
 
 // locationCalls are the calls of the location service. They keep no state of their own.
 type locationCalls struct {
-	registry *registry.Registry
-	serving  context.Context // ends when calls are to finish
-	rpc      *rpc.Server     // of a process of their own, else nil
+	pb.DRPCLocationsUnimplementedServer // the calls that are not here yet
+	registry                            *registry.Registry
+	serving                             context.Context // ends when calls are to finish
+	rpc                                 *rpc.Server     // of a process of their own, else nil
 }
 
 var (

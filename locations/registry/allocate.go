@@ -16,12 +16,9 @@ type AllocateRequest struct {
 	Exclude     []muster.NodeNumber // nodes that failed: the blocks go elsewhere
 }
 
-// BlockID names a block.
-type BlockID struct{ Container, LocalID uint64 }
-
 // Allocation is blocks and where they go.
 type Allocation struct {
-	Blocks     []BlockID
+	Blocks     []muster.BlockID
 	Placements []muster.Placement // of their containers, each once
 	Nodes      []muster.Node      // of the placements, each once
 }
@@ -56,7 +53,7 @@ func (r *Registry) Allocate(ctx context.Context, q AllocateRequest) (Allocation,
 	for _, n := range q.Exclude {
 		d.excluded[n] = struct{}{}
 	}
-	a := Allocation{Blocks: make([]BlockID, 0, q.Count)}
+	a := Allocation{Blocks: make([]muster.BlockID, 0, q.Count)}
 	used := map[uint64]struct{}{}
 	for {
 		r.take(&d, &a, used)
@@ -91,7 +88,7 @@ func (r *Registry) take(d *demand, a *Allocation, used map[uint64]struct{}) {
 		if c.left() == 0 || r.ending(c) || !r.takesBlocks(c) || !d.suits(c) {
 			continue
 		}
-		a.Blocks = append(a.Blocks, BlockID{c.id, c.next})
+		a.Blocks = append(a.Blocks, muster.BlockID{Container: c.id, LocalID: c.next})
 		c.next++
 		passed = -1
 		if r.full(c) {

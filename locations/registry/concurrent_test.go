@@ -20,7 +20,7 @@ func TestCallsOfAllKindsAtOnce(t *testing.T) {
 	r := open(t, registry.Options{ContainerBlocks: 20, OpenContainers: 2, Heartbeat: time.Millisecond, StaleAfter: 20 * time.Millisecond, DeadAfter: 60 * time.Millisecond})
 	dn := join(t, r, nodes, "/r0", "/r1")
 	var mu sync.Mutex // guards what was given
-	given := map[registry.BlockID]bool{}
+	given := map[muster.BlockID]bool{}
 	containers := map[uint64]bool{}
 	known := func(rng *rand.Rand) (ids []uint64) {
 		mu.Lock()
