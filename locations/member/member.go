@@ -4,7 +4,7 @@
 // [Join] registers and starts the heartbeats, which go on until [Member.Close]. What
 // happens to the service meanwhile is not the caller's concern: a member registers again
 // with one that has been restarted, and reports all its containers when it is asked to.
-// Heartbeats wait for no report. Of two datanodes with one id the service hears the last that
+// Heartbeats wait for no report and for no order. Of two datanodes with one id the service hears the last that
 // joined; the log of the other says so.
 // The calls go through a pool that proves the cluster key; many members may share one, and
 // it outlives them. All of it is safe for concurrent use.
@@ -30,6 +30,8 @@ type Replica struct {
 	Index     uint8 // erasure-coded: from 1; else 0
 	Closed    bool
 	Gone      bool // of a change: it was removed
+
+	Blocks, Bytes, Damaged uint64 // that are committed: how many, their bytes, and how many are damaged
 }
 
 // Options say who a datanode is.
@@ -45,7 +47,21 @@ type Options struct {
 	// each full report, which gets none that is gone. What comes or goes after that is for
 	// Report, which waits until the full report has arrived.
 	Replicas func() []Replica
-	// Logger gets what goes wrong with the heartbeats; nil discards.
+
+	// Disks and Unfinished return the datanode's disks, and blocks that were written long ago
+	// and not committed; nil: it has none. They are called for each heartbeat, so they answer
+	// from memory. Of the blocks, the first MaxUnfinished are sent.
+	Disks      func() []muster.Disk
+	Unfinished func() []muster.UnfinishedBlock
+	// Order carries out an order of the service; nil refuses all. It is called by as many
+	// goroutines as Orders says, and by none twice for one order. ctx ends with Close. What it
+	// returns is sent with the next heartbeats, until one has arrived. What the order changed
+	// is reported as other changes are, before Order returns: an order is taken for done when
+	// its result has arrived, and planned again if the reports do not show it.
+	Order  func(ctx context.Context, o muster.Order) error
+	Orders int // carried out at a time; 0: 4
+
+	// Logger gets what goes wrong with the heartbeats and orders; nil discards.
 	Logger *slog.Logger
 }
 
@@ -54,7 +70,8 @@ type Member struct {
 	options Options
 	client  pb.DRPCLocationsClient
 	cancel  context.CancelFunc
-	running sync.WaitGroup // beat and answer
+	orders  *orders
+	running sync.WaitGroup // beat, answer, and those who carry out orders
 
 	asked     chan struct{} // has room for one: the service wants a full report
 	reporting chan struct{} // has room for the one report on its way: none overtakes another
@@ -76,7 +93,10 @@ func Join(ctx context.Context, pool *rpc.Pool, o Options) (*Member, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Member{options: o, client: pb.NewDRPCLocationsClient(pool), asked: make(chan struct{}, 1), reporting: make(chan struct{}, 1)}
+	m := &Member{
+		options: o, client: pb.NewDRPCLocationsClient(pool), orders: newOrders(&o),
+		asked: make(chan struct{}, 1), reporting: make(chan struct{}, 1),
+	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := m.attempt(ctx)
 		if err == nil {
@@ -89,12 +109,14 @@ func Join(ctx context.Context, pool *rpc.Pool, o Options) (*Member, error) {
 	}
 	beating, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
+	m.orders.start(beating, &m.running)
 	m.running.Go(func() { m.beat(beating) })
 	m.running.Go(func() { m.answer(beating) })
 	return m, nil
 }
 
-// Close ends the heartbeats. The service finds out by and by that the datanode is gone.
+// Close ends the heartbeats, and the orders that are being carried out, for which it waits. The
+// service finds out by and by that the datanode is gone.
 func (m *Member) Close() error {
 	m.cancel()
 	m.running.Wait()
@@ -180,13 +202,18 @@ func (m *Member) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	known := m.registered()
-	reply, err := m.client.Heartbeat(ctx, &pb.HeartbeatRequest{Number: known.GetNumber(), Session: known.GetSession()})
+	request := &pb.HeartbeatRequest{Number: known.GetNumber(), Session: known.GetSession(), Results: m.orders.ended()}
+	m.describe(request)
+	reply, err := m.client.Heartbeat(ctx, request)
 	switch {
 	case errors.Is(err, muster.ErrNotFound):
 		return m.register(ctx) // the next one brings the wish for a report
 	case err != nil:
 		return fmt.Errorf("heartbeat: %w", err)
-	case !reply.GetReport():
+	}
+	m.orders.told(request.GetResults())
+	m.orders.take(reply.GetOrders())
+	if !reply.GetReport() {
 		return nil
 	}
 	select {
@@ -196,6 +223,24 @@ func (m *Member) heartbeat(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.reported
+}
+
+// MaxUnfinished bounds the unfinished blocks of a heartbeat.
+const MaxUnfinished = 1000
+
+// describe says in a heartbeat how the datanode is.
+func (m *Member) describe(r *pb.HeartbeatRequest) {
+	o := &m.options
+	if o.Disks != nil {
+		r.Disks = rpc.DisksToPB(o.Disks())
+	}
+	if o.Unfinished == nil {
+		return
+	}
+	blocks := o.Unfinished()
+	for i := range blocks[:min(MaxUnfinished, len(blocks))] {
+		r.Unfinished = append(r.Unfinished, rpc.UnfinishedToPB(&blocks[i]))
+	}
 }
 
 // answer sends the full reports that the service asks for, until ctx ends. One that fails is
@@ -295,6 +340,7 @@ func toPB(replicas []Replica) []*pb.Replica {
 	for i, r := range replicas {
 		m := &messages[i]
 		m.Container, m.Index, m.Closed, m.Gone = r.Container, uint32(r.Index), r.Closed, r.Gone
+		m.Blocks, m.Bytes, m.Damaged = r.Blocks, r.Bytes, r.Damaged
 		list[i] = m
 	}
 	return list

@@ -13,6 +13,8 @@ type Replica struct {
 	Index     uint8 // erasure-coded: from 1; else 0
 	Closed    bool  // no block is added to it any more
 	Gone      bool  // of a report that is not full: it was removed
+
+	Blocks, Bytes, Damaged uint64 // that are committed: how many, their bytes, and how many are damaged
 }
 
 // step is for how many containers mu is held at a time.
