@@ -87,7 +87,7 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	dialCtx, cancel := context.WithTimeout(ctx, p.options.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(p.open, cancel)()
-	transport, err := p.options.Dial(dialCtx, p.address)
+	nc, err := p.options.Dial(dialCtx, p.address)
 	switch {
 	case err == nil:
 	case p.open.Err() != nil:
@@ -103,8 +103,9 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 	}
 	o := managerOptions()
 	o.SoftCancel = true
-	large := &incoming{Conn: &stallConn{Conn: transport, timeout: p.options.StallTimeout}}
-	c := &conn{Manager: drpcmanager.NewWithOptions(drpcmigrate.NewHeaderConn(large, preface), o), large: large}
+	c := new(conn)
+	c.transport.begin(nc, p.options.StallTimeout)
+	c.Manager = drpcmanager.NewWithOptions(drpcmigrate.NewHeaderConn(&c.transport, preface), o)
 	if !p.add(c) {
 		_ = c.Close() // unused
 		return nil, p.closedError()

@@ -96,8 +96,8 @@ type Pool struct {
 // conn is one connection. It is used by one call at a time.
 type conn struct {
 	*drpcmanager.Manager
-	large  *incoming // its reading side
-	unused time.Time // since when; zero: it was never kept
+	transport transport
+	unused    time.Time // since when; zero: it was never kept
 }
 
 // NewPool returns a pool of connections to address (host:port), none of which is made
@@ -166,7 +166,7 @@ func (c *conn) exchange(stream *drpcstream.Stream, request []byte, enc drpc.Enco
 		sendErr = stream.CloseSend() // flushes
 	}
 	// The server may have answered before it had all of the request, and be gone already.
-	answer := &decoding{enc, muster.ErrCorrupt, c.large}
+	answer := &decoding{enc, muster.ErrCorrupt, &c.transport.incoming}
 	if err = stream.MsgRecv(out, answer); err == io.EOF {
 		// The first receive may only say that the rest of the request could not be flushed.
 		err = stream.MsgRecv(out, answer)

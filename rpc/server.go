@@ -218,7 +218,8 @@ const refusing = 64
 // too many.
 func (s *Server) accept(nc net.Conn) {
 	s.accepted.Add(1)
-	c := &serverConn{server: s, stallConn: stallConn{Conn: nc, timeout: s.options.StallTimeout}}
+	c := &serverConn{server: s}
+	c.begin(nc, s.options.StallTimeout)
 	if !s.admit(c) {
 		s.refused.Add(1)
 		_ = nc.Close() // it was not used

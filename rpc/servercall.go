@@ -44,7 +44,8 @@ type call struct {
 	own    callContext             // ctx, or a parent of it
 	cancel context.CancelCauseFunc // nil if the call has one request and one reply
 
-	decoding decoding // of the message that is received
+	decoding decoding  // of the message that is received
+	reply    *outgoing // of a RawFunc, until the end of the call is sent; nil: none
 
 	waiting bool           // for the one request, under a deadline
 	tasks   sync.WaitGroup // see Go
@@ -64,6 +65,7 @@ func (s *Server) handle(conn *serverConn, stream *drpcstream.Stream, name string
 	} else if err = stream.Close(); err != nil {
 		err = c.lost(err)
 	}
+	c.replied()
 	if c.cancel != nil {
 		c.cancel(nil)
 	}
@@ -181,7 +183,7 @@ func (c *call) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 
 // MsgRecv receives a message; io.EOF says that the client sends no more.
 func (c *call) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
-	c.decoding = decoding{Encoding: enc, code: muster.ErrInvalid}
+	c.decoding = decoding{enc, muster.ErrInvalid, &c.conn.incoming}
 	err := c.stream.MsgRecv(msg, &c.decoding)
 	if c.waiting {
 		c.waiting = false

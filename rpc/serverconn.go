@@ -29,7 +29,7 @@ const lingerTime = time.Second
 // serverConn is one connection of a server. Its calls run one after another, in the
 // goroutine of serve.
 type serverConn struct {
-	stallConn
+	transport
 	server  *Server
 	refused bool // past the limit of connections
 	state   atomic.Int32
@@ -71,7 +71,7 @@ func (c *serverConn) handshake() error {
 		return err
 	}
 	got := make([]byte, len(preface))
-	n, err := io.ReadFull(c, got)
+	n, err := io.ReadFull(c.Conn, got)
 	switch {
 	case err == io.EOF:
 		return errNothing
