@@ -22,6 +22,9 @@ type service interface {
 	Container(context.Context, *pb.ContainerRequest) (*pb.ContainerReply, error)
 	SetNodeState(context.Context, *pb.SetNodeStateRequest) (*pb.SetNodeStateReply, error)
 	LocationsStatus(context.Context, *pb.LocationsStatusRequest) (*pb.LocationsStatusReply, error)
+	Allocate(context.Context, *pb.AllocateRequest) (*pb.AllocateReply, error)
+	CloseContainer(context.Context, *pb.CloseContainerRequest) (*pb.CloseContainerReply, error)
+	Unfinished(context.Context, *pb.UnfinishedRequest) (*pb.UnfinishedReply, error)
 }
 
 // locationCalls are the calls of the location service. They keep no state of their own.
