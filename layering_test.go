@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"locations/registry": {"locations", "locations/topology", "store"},
 	"locations":          {"locations/topology"},
 	"locations/member":   {"rpc", "rpc/pb"},
+	"blocks/store":       {"store"},
 	"listing":            {"namespace", "locations", "locations/topology", "listing/rows"},
 	"server":             {"listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
 	"client":             {"rpc", "rpc/pb", "listing/rows"},
@@ -38,7 +39,7 @@ var mayImport = map[string][]string{
 // onlyIn names, for each library that must stay behind one part, who may import it.
 // The key is a prefix of the import path.
 var onlyIn = map[string][]string{
-	"github.com/cockroachdb/pebble": {"store", "namespace", "locations/registry"},
+	"github.com/cockroachdb/pebble": {"store", "namespace", "locations/registry", "blocks/store"},
 	"github.com/spf13/viper":        {"configs", "cmd/muster"},
 	"github.com/apache/arrow/go/":   {"listing", "listing/rows", "client", "bench", "cmd/muster"},
 	"github.com/spf13/cobra":        {"cmd/muster"},
@@ -59,6 +60,7 @@ var mustNotLink = map[string][]string{
 	"locations/registry": {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/namespace"},
 	"locations/member":   {"github.com/apache/arrow", "github.com/cockroachdb/pebble"},
 	"locations/topology": {"storj.io/drpc", "github.com/cockroachdb/pebble"},
+	"blocks/store":       {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/namespace"},
 	"listing/rows":       {"storj.io/drpc", "github.com/cockroachdb/pebble"},
 	"listing":            {"storj.io/drpc"},
 }
