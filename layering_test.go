@@ -30,7 +30,8 @@ var mayImport = map[string][]string{
 	"blocks/store":       {"store"},
 	"listing":            {"namespace", "locations", "locations/topology", "listing/rows"},
 	"server":             {"listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
-	"client":             {"rpc", "rpc/pb", "listing/rows"},
+	"blocks":             {"rpc", "rpc/pb"},
+	"client":             {"blocks", "rpc", "rpc/pb", "listing/rows"},
 	"configs":            {},
 	"bench":              {"client", "server", "listing", "listing/rows", "locations", "locations/member", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
 	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc"},
@@ -63,6 +64,10 @@ var mustNotLink = map[string][]string{
 	"blocks/store":       {"storj.io/drpc", "github.com/apache/arrow", module + "/rpc", module + "/namespace"},
 	"listing/rows":       {"storj.io/drpc", "github.com/cockroachdb/pebble"},
 	"listing":            {"storj.io/drpc"},
+	"blocks": {
+		"github.com/cockroachdb/pebble", "github.com/spf13/viper", "github.com/apache/arrow",
+		module + "/server", module + "/namespace", module + "/listing", module + "/locations", module + "/configs", module + "/blocks/store",
+	},
 }
 
 type goPackage struct {
