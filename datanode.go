@@ -46,7 +46,7 @@ type Order struct {
 	ID        uint64 // of this order; no other has it, also after a restart of the service
 	Kind      OrderKind
 	Container uint64
-	Sources   []Node // Copy: datanodes that have it, the best first
+	Sources   []Node // of a copy: datanodes that have it, the best first
 	Closed    bool   // of the container
 }
 
@@ -55,16 +55,16 @@ type OrderKind uint8
 
 // The kinds of orders.
 const (
-	Copy OrderKind = 1 // get the blocks of the container that are missing or damaged here
-	Drop OrderKind = 2 // remove the replica
+	OrderCopy OrderKind = 1 // get the blocks of the container that are missing or damaged here
+	OrderDrop OrderKind = 2 // remove the replica
 )
 
 // String returns copy or drop.
 func (k OrderKind) String() string {
 	switch k {
-	case Copy:
+	case OrderCopy:
 		return "copy"
-	case Drop:
+	case OrderDrop:
 		return "drop"
 	}
 	return "kind(" + strconv.Itoa(int(k)) + ")"

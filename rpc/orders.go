@@ -66,7 +66,7 @@ func OrderToPB(o *muster.Order) *pb.Order {
 // service sends, and with muster.ErrInvalid kinds that this version does not know.
 func OrderFromPB(m *pb.Order) (muster.Order, error) {
 	o := muster.Order{ID: m.GetId(), Container: m.GetContainer(), Closed: m.GetClosed()}
-	if m.GetKind() != uint32(muster.Copy) && m.GetKind() != uint32(muster.Drop) {
+	if m.GetKind() != uint32(muster.OrderCopy) && m.GetKind() != uint32(muster.OrderDrop) {
 		return muster.Order{}, fmt.Errorf("%w: unknown order of kind %d; this version knows copy (1) and drop (2)", muster.ErrInvalid, m.GetKind())
 	}
 	o.Kind = muster.OrderKind(m.GetKind())
@@ -74,7 +74,7 @@ func OrderFromPB(m *pb.Order) (muster.Order, error) {
 	if o.Sources, err = NodesFromPB(m.GetSources()); err != nil {
 		return muster.Order{}, err
 	}
-	if o.ID == 0 || o.Container == 0 || o.Kind == muster.Copy && len(o.Sources) == 0 {
+	if o.ID == 0 || o.Container == 0 || o.Kind == muster.OrderCopy && len(o.Sources) == 0 {
 		return muster.Order{}, fmt.Errorf("%w: order %d of container %d from %d datanodes", muster.ErrCorrupt, o.ID, o.Container, len(o.Sources))
 	}
 	return o, nil
