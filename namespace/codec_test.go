@@ -79,8 +79,13 @@ func recodeResult(v []byte) ([]byte, error) {
 }
 
 func recodeMeta(v []byte) ([]byte, error) {
-	m, err := decodeMeta(v)
-	return appendMeta(nil, &m), err
+	m, old, err := decodeMeta(v)
+	again := appendMeta(nil, &m)
+	if old {
+		again = again[:oldMetaLen]
+		again[0]--
+	}
+	return again, err
 }
 
 func recodeQueue(v []byte) ([]byte, error) {

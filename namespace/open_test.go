@@ -97,8 +97,8 @@ func TestFormatsThatAreNotOursAreRefusedUntouched(t *testing.T) {
 		code muster.Code
 		says string
 	}{
-		"muster namespace 2\n":   {muster.ErrInvalid, "version 2"},
-		"muster namespace 999\n": {muster.ErrInvalid, "up to 1"},
+		"muster namespace 3\n":   {muster.ErrInvalid, "version 3"},
+		"muster namespace 999\n": {muster.ErrInvalid, "up to 2"},
 		"muster namespace 0\n":   {muster.ErrCorrupt, "FORMAT"},
 		"muster namespace 1":     {muster.ErrCorrupt, "FORMAT"},
 		"":                       {muster.ErrCorrupt, "FORMAT"},
