@@ -2,12 +2,18 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"time"
+	"unicode/utf8"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks"
+	"github.com/muster-fs/muster/rpc"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // WriteOptions say how a file is written. The zero value works: a new file, in the place of
@@ -43,6 +49,20 @@ type WriteOptions struct {
 	Timeout time.Duration
 }
 
+// Validate says what is wrong with the options.
+func (o WriteOptions) Validate() error {
+	_, _, coded := o.Replication.Coding()
+	switch {
+	case coded:
+		return fmt.Errorf("%w: files of replication %v cannot be written; use replicated/1 to replicated/9", muster.ErrInvalid, o.Replication)
+	case !o.Replication.Valid():
+		return fmt.Errorf("%w: replication %#x is none; use replicated/1 to replicated/9", muster.ErrInvalid, uint16(o.Replication))
+	case o.BlockSize != 0 && o.BlockSize < muster.MinBlockSize:
+		return fmt.Errorf("%w: BlockSize is %d; use at least %d, or 0 for the server's", muster.ErrInvalid, o.BlockSize, muster.MinBlockSize)
+	}
+	return blocks.WriteOptions{BlockSize: o.BlockSize, Window: o.Window, Timeout: o.Timeout}.Validate()
+}
+
 // Create makes a file, or truncates the one that is there, and opens it for writing, as
 // os.Create does. See CreateFile.
 func (c *Client) Create(ctx context.Context, path string) (*FileWriter, error) {
@@ -56,59 +76,103 @@ func (c *Client) Create(ctx context.Context, path string) (*FileWriter, error) {
 // ctx bounds this call and nothing after it: what Write and Close wait for has bounds of its
 // own, WriteOptions.Timeout and Options.CommandTimeout.
 func (c *Client) CreateFile(ctx context.Context, path string, o WriteOptions) (*FileWriter, error) {
-	return nil, pathError("create", path, fmt.Errorf("%w: files cannot be written yet", muster.ErrInternal))
+	w, err := c.createFile(ctx, path, o)
+	if err != nil {
+		return nil, pathError("create", path, err)
+	}
+	return w, nil
 }
 
-// FileWriter is a file that is being written, from its beginning to its end. It must be
-// closed or aborted, in the end. One goroutine uses it at a time; Abort may come at any time.
-// Errors are *fs.PathError.
-//
-// Write returns when the data is on its way. Only Close says that all of it is durable on
-// the file's datanodes. If one of these fails, what it did not confirm goes elsewhere, and
-// the writer notices nothing but the pause. After an error of Write every other fails with
-// the same one.
-type FileWriter struct {
-	path string
+func (c *Client) createFile(ctx context.Context, path string, o WriteOptions) (*FileWriter, error) {
+	clean, err := muster.CleanPath(path)
+	if err == nil {
+		err = o.Validate()
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &FileWriter{client: c, path: path, name: clean, options: o, using: make(chan struct{}, 1)}
+	if o.Atomic {
+		if err := c.checkTarget(ctx, clean, o.Overwrite); err != nil {
+			return nil, err
+		}
+		w.name, w.target = temporary(clean), clean
+	}
+	reply, err := w.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, err := targetOf(reply.GetFile(), reply.GetTarget())
+	if err != nil {
+		return nil, err
+	}
+	w.file = reply.GetFile()
+	w.life, w.cancel = context.WithCancelCause(c.context(context.Background()))
+	w.writer = blocks.NewWriter(w.life, c.datanodes, first, w.next, blocks.WriteOptions{
+		BlockSize: reply.GetBlockSize(), Window: o.Window, Timeout: o.Timeout,
+	})
+	if err := c.writers.add(w, leaseOf(reply.GetLeaseMs())); err != nil {
+		_ = w.writer.Close() // has nothing to write
+		w.cancel(err)
+		return nil, err
+	}
+	return w, nil
 }
 
-var (
-	_ io.WriteCloser  = (*FileWriter)(nil)
-	_ io.ReaderFrom   = (*FileWriter)(nil)
-	_ io.StringWriter = (*FileWriter)(nil)
-)
-
-// Name returns the path that the file was, or will be, given: that of the call which made it.
-func (w *FileWriter) Name() string { return w.path }
-
-// Size returns the bytes that were written so far, durable or not.
-func (w *FileWriter) Size() int64 { return 0 }
-
-// Write appends p to the file. It keeps nothing of it.
-func (w *FileWriter) Write(p []byte) (int, error) { return 0, w.failure("write", muster.ErrInternal) }
-
-// WriteString is Write.
-func (w *FileWriter) WriteString(s string) (int, error) {
-	return 0, w.failure("write", muster.ErrInternal)
+// checkTarget says early what would otherwise be known only when all is written.
+func (c *Client) checkTarget(ctx context.Context, path string, overwrite bool) error {
+	info, err := c.Lstat(ctx, path)
+	switch {
+	case errors.Is(err, muster.ErrNotFound):
+		return nil
+	case err != nil:
+		return inner(err)
+	case info.IsDir():
+		return muster.ErrIsDirectory
+	case !overwrite:
+		return muster.ErrExists
+	}
+	return nil
 }
 
-// ReadFrom appends all that r has, and returns how much that was. io.Copy uses it, and then
-// needs no buffer.
-func (w *FileWriter) ReadFrom(r io.Reader) (int64, error) {
-	return 0, w.failure("write", muster.ErrInternal)
+// temporarySuffix ends the names of files that are written atomically; presets of listings
+// know it.
+const temporarySuffix = "._COPYING_"
+
+// temporary returns another name in the same directory, which nobody else has.
+func temporary(path string) string {
+	dir, name := muster.SplitPath(path)
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // never fails, see its documentation
+	suffix := "." + hex.EncodeToString(random) + temporarySuffix
+	for len(name) > muster.MaxNameBytes-len(suffix)-1 {
+		_, last := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-last]
+	}
+	return muster.JoinPath(dir, "."+name+suffix)
 }
 
-// Close waits until all that was written is durable on the datanodes, and the file has its
-// final length, and its name.
-//
-// After a failed Write, or if it fails itself, it returns that error, and the file has what
-// was durable by then, as a local file has after a full disk; of one that is written
-// atomically nothing stays. If the server cannot be reached for that, it does so by itself
-// once the client has gone. A second Close is fs.ErrClosed.
-func (w *FileWriter) Close() error { return w.failure("close", muster.ErrInternal) }
+// start makes the file, and asks for its first block along with it.
+func (w *FileWriter) start(ctx context.Context) (*pb.StartWriteReply, error) {
+	c, o := w.client, w.options
+	request := &pb.StartWriteRequest{
+		Client: c.id[:], Sequence: c.sequence.Add(1), Path: []byte(w.name), Mode: uint32(c.mask(orDefault(o.Mode, 0o666))),
+		Replication: uint32(o.Replication), BlockSize: o.BlockSize, Parents: o.Parents, Overwrite: o.Overwrite && !o.Atomic,
+		FirstBlock: true, Reader: c.options.Reader,
+	}
+	reply, err := once(ctx, c, c.options.Attempts, func(ctx context.Context) (*pb.StartWriteReply, error) { return c.service.StartWrite(ctx, request) })
+	if err == nil && reply.GetFile() == 0 {
+		err = corrupt("a file to be written without an inode id")
+	}
+	return reply, err
+}
 
-// Abort ends writing and removes the file; what an Overwrite has replaced is not brought
-// back, unless the file is written atomically. It ends a Write that waits, and does nothing
-// after Close: so it can be deferred.
-func (w *FileWriter) Abort(ctx context.Context) error { return nil }
-
-func (w *FileWriter) failure(op string, err error) error { return pathError(op, w.path, err) }
+// targetOf reads a block that is to be written; without a message it is one without nodes.
+func targetOf(file uint64, m *pb.WriteTarget) (blocks.Target, error) {
+	nodes, err := rpc.NodesFromPB(m.GetNodes())
+	if err != nil {
+		return blocks.Target{}, err
+	}
+	id := muster.BlockID{Container: m.GetBlock().GetContainer(), LocalID: m.GetBlock().GetLocalId()}
+	return blocks.Target{ID: id, File: file, Nodes: nodes, Token: m.GetToken()}, nil
+}

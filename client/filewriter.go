@@ -1,0 +1,258 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks"
+	"github.com/muster-fs/muster/rpc/pb"
+)
+
+// FileWriter is a file that is being written, from its beginning to its end. It must be
+// closed or aborted, in the end. Its methods may be called from any goroutine; one that
+// writes waits for those that do, and Abort ends them. Errors are *fs.PathError.
+//
+// Write returns when the data is on its way. Only Close says that all of it is durable on
+// the file's datanodes. If one of these fails, what it did not confirm goes elsewhere, and
+// the writer notices nothing but the pause. After an error of Write every other fails with
+// the same one.
+type FileWriter struct {
+	client  *Client
+	path    string // as it was given
+	name    string // under which it is written
+	target  string // of a file that is written atomically: its name in the end
+	file    uint64 // inode id
+	options WriteOptions
+	life    context.Context         // of all that waits after Create
+	cancel  context.CancelCauseFunc // ends it
+
+	using    chan struct{} // has an element while somebody uses what follows
+	writer   *blocks.Writer
+	sequence uint64 // of the request for another block that was not answered yet; 0: there is none
+	doubt    error  // why it is not known which blocks the file has
+
+	ending atomic.Bool // Close or Abort was called
+}
+
+var (
+	_ io.WriteCloser  = (*FileWriter)(nil)
+	_ io.ReaderFrom   = (*FileWriter)(nil)
+	_ io.StringWriter = (*FileWriter)(nil)
+)
+
+// Name returns the path that the file was, or will be, given: that of the call which made it.
+func (w *FileWriter) Name() string { return w.path }
+
+// Size returns the bytes that were written so far, durable or not.
+func (w *FileWriter) Size() int64 {
+	defer w.use()()
+	return w.writer.Size()
+}
+
+// use waits until nobody else uses the writer.
+func (w *FileWriter) use() (done func()) {
+	w.using <- struct{}{}
+	return func() { <-w.using }
+}
+
+// Write appends p to the file. It keeps nothing of it.
+func (w *FileWriter) Write(p []byte) (int, error) {
+	defer w.use()()
+	n, err := w.writer.Write(p)
+	return n, pathError("write", w.path, err)
+}
+
+// WriteString is Write.
+func (w *FileWriter) WriteString(s string) (int, error) {
+	n, err := w.ReadFrom(strings.NewReader(s))
+	return int(n), err
+}
+
+// ReadFrom appends all that r has, and returns how much that was. io.Copy uses it, and then
+// needs no buffer. An error of r is returned as it is.
+func (w *FileWriter) ReadFrom(r io.Reader) (int64, error) {
+	defer w.use()()
+	from := &source{r: r}
+	n, err := w.writer.ReadFrom(from)
+	if err != nil && err == from.err {
+		return n, err
+	}
+	return n, pathError("write", w.path, err)
+}
+
+// source remembers whether it was the reader that failed.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (n int, err error) {
+	n, s.err = s.r.Read(p)
+	return n, s.err
+}
+
+// Close waits until all that was written is durable on the datanodes, and the file has its
+// final length, and its name.
+//
+// After a failed Write, or if it fails itself, it returns that error, and the file has what
+// was durable by then, as a local file has after a full disk; of one that is written
+// atomically nothing stays. If the server cannot be reached for that, it does so by itself
+// once the client has gone. A second Close is fs.ErrClosed.
+func (w *FileWriter) Close() error {
+	if w.ending.Swap(true) {
+		return pathError("close", w.path, fs.ErrClosed)
+	}
+	defer w.use()()
+	defer w.leave(fs.ErrClosed)
+	err := w.writer.Close()
+	if err == nil {
+		var length int64
+		if length, err = w.finish(); err == nil && length != w.writer.Size() {
+			err = corrupt("a file of %d bytes has the length %d", w.writer.Size(), length)
+		}
+	} else if w.target == "" && w.doubt == nil {
+		_, _ = w.finish() // err says that it has failed
+	}
+	if err != nil && w.target != "" {
+		_ = w.client.Remove(w.life, w.name) // the same
+	}
+	return pathError("close", w.path, err)
+}
+
+// finish gives the file its final length, and the name that it is to have.
+func (w *FileWriter) finish() (length int64, err error) {
+	c := w.client
+	request := &pb.FinishWriteRequest{
+		Client: c.id[:], Sequence: c.sequence.Add(1), File: w.file, Last: w.writer.Last(),
+		Rename: []byte(w.target), Overwrite: w.options.Overwrite && w.target != "", Mtime: millis(w.options.MTime),
+	}
+	reply, err := once(w.life, c, 0, func(ctx context.Context) (*pb.FinishWriteReply, error) { return c.service.FinishWrite(ctx, request) })
+	return reply.GetLength(), err
+}
+
+// next asks for another block.
+func (w *FileWriter) next(ctx context.Context, previous int64, failed []muster.NodeNumber) (blocks.Target, error) {
+	c := w.client
+	if w.sequence == 0 {
+		w.sequence = c.sequence.Add(1) // a request that was refused is made again under its id
+	}
+	request := &pb.AddBlockRequest{Client: c.id[:], Sequence: w.sequence, File: w.file, Previous: previous, Reader: c.options.Reader}
+	for _, n := range failed {
+		request.Failed = append(request.Failed, uint32(n))
+	}
+	reply, err := once(ctx, c, c.options.Attempts, func(ctx context.Context) (*pb.AddBlockReply, error) { return c.service.AddBlock(ctx, request) })
+	w.doubt = nil
+	if err != nil {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			w.doubt = err
+		}
+		return blocks.Target{}, err
+	}
+	w.sequence = 0
+	return targetOf(w.file, reply.GetTarget())
+}
+
+// errAborted is why calls fail that Abort has ended.
+var errAborted = fmt.Errorf("writing was aborted: %w", fs.ErrClosed)
+
+// Abort ends writing and removes the file; what an Overwrite has replaced is not brought
+// back, unless the file is written atomically. It ends a Write that waits, and does nothing
+// after Close: so it can be deferred. ctx bounds the removal. A file that somebody has renamed
+// meanwhile is left alone.
+func (w *FileWriter) Abort(ctx context.Context) error {
+	if w.ending.Swap(true) {
+		return nil
+	}
+	w.cancel(errAborted)
+	defer w.use()()
+	defer w.leave(errAborted)
+	_ = w.writer.Close() // errAborted
+	return pathError("abort", w.path, w.remove(ctx))
+}
+
+// remove removes the file.
+func (w *FileWriter) remove(ctx context.Context) error {
+	info, err := w.client.Lstat(ctx, w.name)
+	if err == nil && info.Entry.ID == w.file {
+		err = w.client.Remove(ctx, w.name)
+	}
+	if errors.Is(err, muster.ErrNotFound) {
+		return nil
+	}
+	return inner(err)
+}
+
+// leave ends what is kept for the file while it is written.
+func (w *FileWriter) leave(cause error) {
+	w.cancel(cause)
+	w.client.writers.remove(w)
+}
+
+// shut ends the writer since its client is closed: what was written is left to the server.
+func (w *FileWriter) shut() {
+	w.cancel(errClientClosed)
+	defer w.use()()
+	_ = w.writer.Close() // errClientClosed
+}
+
+// errClientClosed is why writing fails when the client was closed.
+var errClientClosed = fmt.Errorf("%w: the client was closed: %w", muster.ErrUnavailable, net.ErrClosed)
+
+// writers are the files that a client writes.
+type writers struct {
+	leases leases
+
+	mu     sync.Mutex // guards what follows
+	open   map[*FileWriter]struct{}
+	closed bool
+}
+
+// add adds a file under a lease that lasts so long.
+func (s *writers) add(w *FileWriter, lease time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClientClosed
+	}
+	s.open[w] = struct{}{}
+	s.leases.add(lease)
+	return nil
+}
+
+// remove removes a file, if it is there.
+func (s *writers) remove(w *FileWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.open[w]; ok {
+		delete(s.open, w)
+		s.leases.remove()
+	}
+}
+
+// close ends all files, and waits for their goroutines.
+func (s *writers) close() {
+	for _, w := range s.shut() {
+		w.shut()
+		s.remove(w)
+	}
+	s.leases.wait()
+}
+
+func (s *writers) shut() (open []*FileWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for w := range s.open {
+		open = append(open, w)
+	}
+	return open
+}
