@@ -29,6 +29,7 @@ func (h *handlers) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusR
 			counter("connections_accepted", calls.Accepted),
 			counter("connections_refused", calls.Refused),
 			counter("cpu_seconds", process.cpuSeconds),
+			counter("files_being_written", tree.Writing),
 			counter("goroutines", runtime.NumGoroutine()),
 			counter("heap_bytes", process.heapBytes),
 			counter("image_budget_bytes", tree.Images.Budget),
@@ -53,6 +54,7 @@ func (h *handlers) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusR
 		},
 	}
 	reply.Counters = append(reply.Counters, h.locationCounters(ctx)...)
+	reply.Counters = append(reply.Counters, h.upkeep.counters()...)
 	slices.SortFunc(reply.Counters, func(a, b *pb.Counter) int { return strings.Compare(a.Name, b.Name) })
 	return reply, nil
 }

@@ -25,6 +25,9 @@ type handlers struct {
 	places                              listing.Places // the cache, or what is asked instead
 	topology                            *topology.Map
 	locations                           service // what else is asked of the location service
+	leases                              *leases // of clients that write
+	keys                                keys    // that sign tokens
+	upkeep                              *upkeep
 	rpc                                 *rpc.Server
 	compressor                          *rpc.Compressor
 	log                                 *slog.Logger
@@ -35,7 +38,7 @@ type handlers struct {
 var _ pb.DRPCNamespaceServer = (*handlers)(nil)
 
 // features are what clients may ask for by name.
-var features = []string{"compression", "list", "list-locations", "list-page", "locate", "own-entries", "request-ids", "snapshot"}
+var features = []string{"compression", "list", "list-locations", "list-page", "locate", "own-entries", "request-ids", "snapshot", "write"}
 
 // Capabilities says what the server can do and which bounds it keeps.
 func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) (*pb.CapabilitiesReply, error) {

@@ -33,6 +33,7 @@ type Options struct {
 	Namespace namespace.Options
 	Listing   listing.Config // a Key is taken instead of the key file
 	Locations Locating
+	Leases    Leases
 	RPC       rpc.ServerOptions // its PeerKey comes from the cluster key
 	Logger    *slog.Logger      // nil discards; also for the parts unless they have their own
 }
@@ -45,7 +46,7 @@ func (o Options) Validate() error {
 	case o.Locations.Server != "" && o.KeyFile == "" && len(o.Listing.Key) == 0:
 		return fmt.Errorf("%w: the location service at %s has to know this server's cluster key: give both the same cluster.key_file", muster.ErrInvalid, o.Locations.Server)
 	}
-	return cmp.Or(o.Namespace.Validate(), o.Listing.Validate(), o.Locations.Validate(), o.RPC.Validate())
+	return cmp.Or(o.Namespace.Validate(), o.Listing.Validate(), o.Locations.Validate(), o.Leases.Validate(), o.RPC.Validate())
 }
 
 // Server is a running namespace server.
@@ -96,6 +97,9 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 	h := &handlers{
 		tree: tree, cache: s.locations.cache, places: s.locations.places, topology: s.locations.topology, locations: s.locations.service,
 		log: s.log, version: o.Version, started: time.Now(),
+	}
+	if err := s.life.keepUp(h, o.Leases); err != nil {
+		return err
 	}
 	o.Listing.Places, o.Listing.Topology = s.locations.places, s.locations.topology
 	if h.lister, err = listing.New(tree, o.Listing); err != nil {
