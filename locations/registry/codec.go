@@ -12,6 +12,7 @@ import (
 
 // The first byte of a key says what it holds. Numbers in keys are big-endian.
 const (
+	tagBlockKey  = 'k' // id u32
 	tagContainer = 'c' // id u64
 	tagCounters  = 'm'
 	tagNode      = 'n' // number u32

@@ -179,12 +179,12 @@ func TestANewerFormatIsRefused(t *testing.T) {
 	}
 	f, err := mem.Create("locations/FORMAT")
 	if err == nil {
-		_, err = f.Write([]byte("muster locations 2\n"))
+		_, err = f.Write([]byte("muster locations 3\n"))
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open("locations", Options{FS: mem}); !errors.Is(err, muster.ErrInvalid) || !strings.Contains(err.Error(), "version 2") {
+	if _, err := Open("locations", Options{FS: mem}); !errors.Is(err, muster.ErrInvalid) || !strings.Contains(err.Error(), "version 3") {
 		t.Error(err)
 	}
 }
