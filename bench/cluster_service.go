@@ -182,7 +182,7 @@ func (t *seat) beat(ctx context.Context) {
 			return
 		}
 		known := t.registered()
-		if report, err := t.registry.Heartbeat(known.Number, known.Session); err == nil && report {
+		if wishes, err := t.registry.Heartbeat(known.Number, known.Session, registry.Beat{}); err == nil && wishes.Report {
 			_ = t.ReportAll(ctx) // the service asks again
 		}
 	}

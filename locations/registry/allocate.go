@@ -126,11 +126,11 @@ func (r *Registry) takesBlocks(c *container) bool {
 func (r *Registry) full(c *container) bool { return c.next > uint64(r.opts.ContainerBlocks) }
 
 // ending says whether an open container is to be closed: it is full, a member is not meant to take
-// blocks or is dead, or has closed or lost its replica. The caller holds mu.
+// blocks or is dead, or has closed or lost its replica, or has damaged blocks. The caller holds mu.
 func (r *Registry) ending(c *container) bool {
 	return r.full(c) || slices.ContainsFunc(c.members, func(m muster.NodeNumber) bool {
 		n, p := r.nodes[m], c.of(m)
-		return n.wanted != muster.InService || n.health == muster.Dead || p != nil && (p.closed || !p.counts(n))
+		return n.wanted != muster.InService || n.health == muster.Dead || p != nil && (p.closed || p.damaged > 0 || !p.counts(n))
 	})
 }
 
@@ -230,8 +230,10 @@ func (r *Registry) candidates(d *demand) ([]candidate, error) {
 			why["excluded"]++
 		case n.takesBlocks():
 			all = append(all, candidate{n.number, n.rack, load[n.number]})
-		case n.state() == muster.InService:
+		case n.state() == muster.InService && n.last.IsZero():
 			why["not heard of since the start"]++
+		case n.state() == muster.InService:
+			why["whose disks are all full or failed"]++
 		default:
 			why[n.state().String()]++
 		}

@@ -80,7 +80,7 @@ func TestCallsOfAllKindsAtOnce(t *testing.T) {
 			if rng.IntN(100) == 0 {
 				time.Sleep(30 * time.Millisecond)
 			}
-			_, err := r.Heartbeat(dn[i].Number, dn[i].Session)
+			_, err := r.Heartbeat(dn[i].Number, dn[i].Session, registry.Beat{})
 			return err
 		})
 		many(rounds, func(k int, rng *rand.Rand) error {

@@ -23,6 +23,9 @@ type replica struct {
 	index  uint8  // erasure-coded: from 1
 	closed bool
 	gone   bool // it said so
+
+	blocks, damaged uint32 // as many as fit
+	bytes           uint64
 }
 
 // counts says whether a replica is there: its datanode's newest full report does not say otherwise.
@@ -104,7 +107,7 @@ func (r *Registry) place(nodes []muster.NodeNumber, c *container) (muster.Placem
 
 // add makes a container known. The caller holds mu.
 func (r *Registry) add(c *container) {
-	r.containers[c.id] = c
+	r.containers[c.id], r.all = c, append(r.all, c)
 	if !c.closed {
 		o := r.open[c.replication]
 		if o == nil {

@@ -117,6 +117,8 @@ type ReportedReplica struct {
 	Node   muster.NodeNumber
 	Index  uint8 // erasure-coded: from 1
 	Closed bool
+
+	Blocks, Bytes, Damaged uint64 // that are committed: how many, their bytes, and how many are damaged
 }
 
 // Container is all that is known of one container.
@@ -157,7 +159,7 @@ func (r *Registry) container(id uint64) (Container, numbers, error) {
 	named.add(o.Placement.Nodes...)
 	for _, p := range c.replicas {
 		if p.counts(r.nodes[p.node]) {
-			d.Replicas = append(d.Replicas, ReportedReplica{p.node, p.index, p.closed})
+			d.Replicas = append(d.Replicas, ReportedReplica{p.node, p.index, p.closed, uint64(p.blocks), p.bytes, uint64(p.damaged)})
 			named.add(p.node)
 		}
 	}

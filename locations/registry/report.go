@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/muster-fs/muster"
@@ -111,12 +112,16 @@ func (t *taking) note(c *container, p Replica) {
 		t.named++
 	}
 	old.seen, old.index, old.closed, old.gone = t.seen, p.Index, p.Closed, p.Gone
+	old.blocks, old.bytes, old.damaged = fitting(p.Blocks), p.Bytes, fitting(p.Damaged)
 	if after := old.counts(t.node); after != before {
 		if t.node.containers++; before {
 			t.node.containers -= 2
 		}
 	}
 }
+
+// fitting is a count in as many bits as are kept of it.
+func fitting(count uint64) uint32 { return uint32(min(count, math.MaxUint32)) }
 
 func (t *taking) end() {
 	if !t.full {
