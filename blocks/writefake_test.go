@@ -80,10 +80,18 @@ type cluster struct {
 
 const fileID = 77
 
+// newCluster returns a cluster that ends with the test, after which no goroutine is left.
 func newCluster(t *testing.T, nodes, replication int) *cluster {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, ignore) })
+	c := makeCluster(t, nodes, replication)
+	t.Cleanup(c.end)
+	return c
+}
+
+func makeCluster(t *testing.T, nodes, replication int) *cluster {
+	t.Helper()
 	d, err := NewDatanodes(DatanodesOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -92,15 +100,16 @@ func newCluster(t *testing.T, nodes, replication int) *cluster {
 	for i := range nodes {
 		c.nodes = append(c.nodes, newScripted(t, i))
 	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-		for _, n := range c.nodes {
-			n.kill()
-		}
-	})
 	return c
+}
+
+func (c *cluster) end() {
+	if err := c.Close(); err != nil {
+		c.t.Error(err)
+	}
+	for _, n := range c.nodes {
+		n.kill()
+	}
 }
 
 func newScripted(t *testing.T, number int) *scripted {
