@@ -86,9 +86,11 @@ type Datanodes struct {
 
 // pools are the connections to one address.
 type pools struct {
+	address string
 	readers *rpc.Pool
 	writers *rpc.Pool
 	streams chan struct{} // one for each stream of a sequential reader
+	suspect atomic.Int64  // unix time in ns until which others are asked first; 0: it is not
 }
 
 // NewDatanodes returns a Datanodes that has no connection yet.
@@ -164,11 +166,40 @@ func (d *Datanodes) newPools(address string) *pools {
 		IdleTimeout:    d.options.IdleTimeout,
 		Dial:           d.options.Dial,
 	}
-	p := &pools{streams: make(chan struct{}, d.options.Connections/2), readers: rpc.NewPool(address, o)}
+	p := &pools{address: address, streams: make(chan struct{}, d.options.Connections/2), readers: rpc.NewPool(address, o)}
 	o.MaxConnections = d.options.Writers
 	p.writers = rpc.NewPool(address, o)
 	return p
 }
+
+// suspicion is how long a datanode that did not answer is asked after all others.
+const suspicion = 10 * time.Second
+
+// suspicious says whether others should be asked first.
+func (p *pools) suspicious() bool {
+	until := p.suspect.Load()
+	return until != 0 && time.Now().UnixNano() < until
+}
+
+// trust ends a suspicion.
+func (p *pools) trust() {
+	if p.suspect.Load() != 0 {
+		p.suspect.Store(0)
+	}
+}
+
+func (p *pools) distrust() { p.suspect.Store(time.Now().Add(suspicion).UnixNano()) }
+
+// takeMemory takes n bytes of the memory for reading ahead, if there are so many.
+func (d *Datanodes) takeMemory(n int64) bool {
+	if d.memory.Add(-n) >= 0 {
+		return true
+	}
+	d.memory.Add(n)
+	return false
+}
+
+func (d *Datanodes) giveMemory(n int64) { d.memory.Add(n) }
 
 func (p *pools) close() {
 	_ = p.readers.Close() // is always nil

@@ -2,7 +2,11 @@ package blocks
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"io/fs"
+	"sync/atomic"
+	"time"
 
 	"github.com/muster-fs/muster"
 )
@@ -13,7 +17,24 @@ import (
 //
 // It is to be closed. One that is not holds no connection and no memory of data, and has no
 // goroutine, once it was not read for ReadOptions.Idle.
-type File struct{}
+type File struct {
+	datanodes *Datanodes
+	refresh   Refresh
+	options   ReadOptions
+
+	ctx    context.Context // of all calls; carries who reads
+	cancel context.CancelFunc
+	done   <-chan struct{} // of ctx
+	closed atomic.Bool
+
+	layout  atomic.Pointer[layout]
+	asking  atomic.Pointer[asking] // the call of refresh in progress; nil: there is none
+	renewed atomic.Int64           // unix time in ns when tokens were asked for last
+	callers [keptCallers]atomic.Pointer[caller]
+	tasks   tasks
+
+	cursor cursor
+}
 
 var (
 	_ io.ReadSeekCloser = (*File)(nil)
@@ -22,35 +43,64 @@ var (
 )
 
 // NewFile opens a file. ctx bounds all that is done for it, and carries who reads. refresh
-// may be nil.
+// may be nil. Nobody is asked for anything before the first read.
 func NewFile(ctx context.Context, d *Datanodes, l Layout, refresh Refresh, o ReadOptions) (*File, error) {
-	return nil, muster.ErrInternal
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	made, err := newLayout(d, &l, nil, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	f := &File{datanodes: d, refresh: refresh, options: o.withDefaults()}
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	f.done = f.ctx.Done()
+	f.layout.Store(made)
+	f.tasks.idle = make(chan struct{})
+	f.cursor.turn = make(chan struct{}, 1)
+	return f, nil
 }
 
 // Length returns how long the file is, as far as is known.
-func (f *File) Length() int64 { return 0 }
-
-// Read fills p from the cursor on. Less comes at the end of the file, before a failure, and
-// with none of them never; at the end it is 0 and io.EOF. With an error n is 0.
-func (f *File) Read(p []byte) (n int, err error) { return 0, muster.ErrInternal }
-
-// ReadAt fills p from offset on; less comes with an error only, which is io.EOF at the end.
-// The n bytes are right in any case; what follows them in p is left as it was. Neither is
-// the cursor moved nor waited for who moves it. A negative offset is muster.ErrInvalid.
-// Nothing can be read of an empty p: that is no error, wherever offset is.
-func (f *File) ReadAt(p []byte, offset int64) (n int, err error) { return 0, muster.ErrInternal }
-
-// Seek moves the cursor. Past the end is allowed, where reading is io.EOF; before the
-// beginning is muster.ErrInvalid, and the cursor stays.
-func (f *File) Seek(offset int64, whence int) (int64, error) { return 0, muster.ErrInternal }
-
-// WriteTo writes all from the cursor to the end to w. io.Copy uses it. The cursor moves by
-// what w took.
-func (f *File) WriteTo(w io.Writer) (n int64, err error) { return 0, muster.ErrInternal }
-
-// Refresh asks for the layout again, so that what was appended since can be read.
-func (f *File) Refresh(ctx context.Context) error { return muster.ErrInternal }
+func (f *File) Length() int64 { return f.layout.Load().length }
 
 // Close ends the reads in progress, which fail with fs.ErrClosed as all later ones do, and
 // waits for what the file does by itself. A second Close is fs.ErrClosed.
-func (f *File) Close() error { return muster.ErrInternal }
+func (f *File) Close() error {
+	if f.closed.Swap(true) {
+		return fs.ErrClosed
+	}
+	f.cancel()
+	f.cursor.abandon()
+	f.tidy()
+	f.tasks.end()
+	return nil
+}
+
+// ended says why nothing is read any more; nil: the file is open.
+func (f *File) ended() error {
+	if f.closed.Load() {
+		return fs.ErrClosed
+	}
+	select {
+	case <-f.done:
+		return fmt.Errorf("%w: %w", muster.CodeOf(f.ctx.Err()), context.Cause(f.ctx))
+	default:
+		return nil
+	}
+}
+
+// sleep waits for d, or until nothing is read any more.
+func (f *File) sleep(d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-f.done:
+		return f.ended()
+	}
+}
