@@ -140,13 +140,14 @@ func (p *planning) decide(s *subject) decision {
 			incomplete = append(incomplete, h.node)
 		}
 	}
-	for _, n := range incomplete {
-		v.missing++
-		if v.mayOrder(n) {
-			v.copyTo(n)
-		}
+	switch {
+	case v.complete >= v.need: // an incomplete one is one too many
+	case v.takeBack():
+		return v.decision
+	default:
+		v.fill(incomplete)
+		v.replicate()
 	}
-	v.replicate()
 	v.reduce()
 	return v.decision
 }
@@ -197,6 +198,31 @@ func (v *review) count(h holding) (complete bool) {
 	return lacks
 }
 
+// takeBack withdraws drops that would leave too little by now. It may be too late for that; the next
+// reports tell.
+func (v *review) takeBack() bool {
+	for _, o := range v.subject.orders {
+		if o.kind == muster.OrderDrop {
+			v.withdraw = append(v.withdraw, o)
+		}
+	}
+	if len(v.withdraw) == 0 {
+		return false
+	}
+	v.surplus, v.missing = 0, v.need-v.complete
+	return true
+}
+
+// fill has replicas completed where they are.
+func (v *review) fill(incomplete []muster.NodeNumber) {
+	for _, n := range incomplete {
+		v.missing++
+		if v.mayOrder(n) {
+			v.copyTo(n)
+		}
+	}
+}
+
 // replicate has copies made where there are none, as far as some are missing.
 func (v *review) replicate() {
 	v.missing += max(0, v.need-len(v.there))
@@ -217,19 +243,12 @@ func (v *review) replicate() {
 // reduce has surplus replicas dropped, if as many complete ones are there as are needed: first those
 // that are not complete, then those on the rack with the most.
 func (v *review) reduce() {
-	copying := slices.ContainsFunc(v.subject.orders, func(o *order) bool { return o.kind == muster.OrderCopy })
-	switch {
-	case v.complete < v.need:
-		for _, o := range v.subject.orders {
-			if o.kind == muster.OrderDrop {
-				v.withdraw = append(v.withdraw, o)
-			}
-		}
-		fallthrough
-	case copying, len(v.live) <= v.need, len(v.decision.orders) > 0:
+	copying := len(v.decision.orders) > 0 || slices.ContainsFunc(v.subject.orders, func(o *order) bool { return o.kind == muster.OrderCopy })
+	if copying || v.complete < v.need || len(v.live) <= v.need {
 		v.memory.crowded = time.Time{}
 		return
-	case v.memory.crowded.IsZero():
+	}
+	if v.memory.crowded.IsZero() {
 		v.memory.crowded = v.now
 	}
 	surplus := len(v.live) - v.need
