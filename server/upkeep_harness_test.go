@@ -154,8 +154,16 @@ func (d *disks) on(n muster.NodeNumber, b muster.BlockID) string {
 // and whose calls can fail.
 type scriptedService struct {
 	*locationCalls
-	disks *disks
-	away  func() error
+	disks   *disks
+	away    func() error
+	missing func() bool // reports are
+}
+
+func (s *scriptedService) LocationsStatus(ctx context.Context, r *pb.LocationsStatusRequest) (*pb.LocationsStatusReply, error) {
+	if s.missing() {
+		return &pb.LocationsStatusReply{Counters: []*pb.Gauge{gauge("reports_in", 0)}}, nil
+	}
+	return s.locationCalls.LocationsStatus(ctx, r)
 }
 
 func (s *scriptedService) Unfinished(context.Context, *pb.UnfinishedRequest) (*pb.UnfinishedReply, error) {
@@ -201,7 +209,9 @@ type kept struct {
 	options  Leases
 	nodes    []muster.NodeNumber
 	stop     func()
-	outage   error // of the location service; guarded by disks.mu
+
+	outage     error // of the location service; guarded by disks.mu, as the next
+	unreported bool  // reports are missing
 }
 
 const keptNodes = 4
@@ -217,6 +227,10 @@ func newKept(t *testing.T, o Leases) *kept {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return k.outage
+	}, func() bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.unreported
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var beating sync.WaitGroup

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/locations/registry"
+)
+
+// finished makes a file of one block that all its datanodes have.
+func (k *kept) finished(path string) begun {
+	k.Helper()
+	f := k.begin(path, penOne)
+	for _, n := range f.nodes {
+		k.write(n, f.file, f.block, stored{10, true})
+	}
+	k.apply(muster.FinishFile{File: f.file, Holder: penOne, Last: 10})
+	return f
+}
+
+// after lets time pass, and checks how many blocks wait for their deletion.
+func (k *kept) after(d time.Duration, waiting int) {
+	k.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	if q := k.queue(); len(q) != waiting {
+		k.Fatalf("after %v %d blocks wait for their deletion, want %d", d, len(q), waiting)
+	}
+}
+
+// TestDeletedBlocksGo from all datanodes, and then from the queue.
+func TestDeletedBlocksGo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		f, stays := k.finished("/d/f"), k.finished("/d/stays")
+		k.apply(muster.Delete{Path: "/d/f"})
+		k.after(12*time.Second, 0)
+		k.expect("deleted", f, "gone", "-", "-", "-")
+		k.expect("not deleted", stays, "10", "10 committed", "10 committed", "10 committed")
+		if n := k.upkeep.deleted.Load(); n != 1 {
+			t.Errorf("%d blocks deleted", n)
+		}
+	})
+}
+
+// TestDeletionsWaitForADatanodeThatIsDown, dead or not: its own, while the others' go, and the others
+// are asked once.
+func TestDeletionsWaitForADatanodeThatIsDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		var all []begun
+		for i := range 20 {
+			all = append(all, k.finished(fmt.Sprintf("/d/%d", i)))
+		}
+		downed, waiting := all[0].nodes[0], 0
+		for _, f := range all {
+			for _, n := range f.nodes {
+				if n == downed {
+					waiting++
+				}
+			}
+		}
+		k.change(func() { k.down[downed] = true })
+		k.apply(muster.Delete{Path: "/d", Recursive: true})
+		k.after(20*time.Second, waiting)
+		for _, f := range all {
+			for i, n := range f.nodes {
+				want := "-"
+				if n == downed {
+					want = "10 committed"
+				}
+				if got := k.on(n, f.block); got != want {
+					t.Fatalf("datanode %d of %v has %s, want %s", i, f.block, got, want)
+				}
+			}
+		}
+		asked := fmt.Sprint(k.asked)
+		k.after(30*time.Minute, waiting)
+		if again := fmt.Sprint(k.asked); again != asked {
+			t.Errorf("deletions, by datanode: %s, and later %s; what was confirmed is asked again", asked, again)
+		}
+		if n := k.upkeep.waiting.Load(); n != int64(waiting) {
+			t.Errorf("the status says that %d blocks wait, not %d", n, waiting)
+		}
+		k.change(func() { k.down[downed] = false })
+		k.after(90*time.Second, 0)
+		for _, f := range all {
+			if got := k.on(downed, f.block); got != "-" {
+				t.Fatalf("%v is still there: %s", f.block, got)
+			}
+		}
+	})
+}
+
+// TestDeletionsThatAreRefusedAreTriedAgain: refused by a datanode, or not possible for want of the
+// location service, or of reports to it.
+func TestDeletionsThatAreRefusedAreTriedAgain(t *testing.T) {
+	for what, set := range map[string]func(k *kept, f begun, on bool){
+		"refused": func(k *kept, f begun, on bool) {
+			if delete(k.refuses, f.nodes[1]); on {
+				k.refuses[f.nodes[1]] = muster.ErrUnauthenticated
+			}
+		},
+		"no location service": func(k *kept, _ begun, on bool) {
+			if k.outage = nil; on {
+				k.outage = muster.ErrUnavailable
+			}
+		},
+		"reports are missing": func(k *kept, _ begun, on bool) { k.unreported = on },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k := newKept(t, Leases{})
+				f := k.finished("/f")
+				k.change(func() { set(k, f, true) })
+				k.apply(muster.Delete{Path: "/f"})
+				k.after(10*time.Minute, 1)
+				k.change(func() { set(k, f, false) })
+				k.after(90*time.Second, 0)
+				k.expect("when it works again", f, "gone", "-", "-", "-")
+			})
+		})
+	}
+}
+
+// TestBlocksOfNoContainerAreNowhere: their deletions wait for nobody.
+func TestBlocksOfNoContainerAreNowhere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		k.apply(
+			muster.Create{Path: "/f", Mode: 0o644, Length: 9, Replication: threeOf, BlockSize: 9, Blocks: []muster.Block{{Container: 4711, LocalID: 1, Length: 9}}},
+			muster.Delete{Path: "/f"},
+		)
+		k.after(time.Minute, 0)
+	})
+}
+
+// TestManyDeletions: more than a page of the queue, at the rate that is set, and through a crash.
+func TestManyDeletions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const blocks, rate = 9000, 1000
+		k := newKept(t, Leases{DeleteRate: rate})
+		a, err := k.registry.Allocate(t.Context(), registry.AllocateRequest{Replication: threeOf, Count: blocks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := muster.Create{Path: "/f", Mode: 0o644, Length: blocks, Replication: threeOf, BlockSize: 1}
+		for _, b := range a.Blocks {
+			c.Blocks = append(c.Blocks, muster.Block{Container: b.Container, LocalID: b.LocalID, Length: 1})
+			for _, n := range k.nodes {
+				k.write(n, 1, b, stored{1, true})
+			}
+		}
+		k.apply(c, muster.Delete{Path: "/f"})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if n := len(k.queue()); n < 4000 {
+			t.Errorf("%d blocks are left after 2 s; at %d a second there are to be more", n, rate)
+		}
+		k.crash()
+		k.after(25*time.Second, 0)
+		left := 0
+		for _, p := range a.Placements {
+			for _, n := range p.Nodes {
+				for b := range k.blocks[n] {
+					if b.Container == p.Container {
+						left++
+					}
+				}
+			}
+		}
+		if left > 0 {
+			t.Errorf("%d copies are left on datanodes", left)
+		}
+	})
+}
