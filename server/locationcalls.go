@@ -25,6 +25,7 @@ type service interface {
 	Allocate(context.Context, *pb.AllocateRequest) (*pb.AllocateReply, error)
 	CloseContainer(context.Context, *pb.CloseContainerRequest) (*pb.CloseContainerReply, error)
 	Unfinished(context.Context, *pb.UnfinishedRequest) (*pb.UnfinishedReply, error)
+	BlockKeys(context.Context, *pb.BlockKeysRequest) (*pb.BlockKeysReply, error)
 }
 
 // locationCalls are the calls of the location service. They keep no state of their own.
@@ -32,6 +33,7 @@ type locationCalls struct {
 	pb.DRPCLocationsUnimplementedServer // the calls that are not here yet
 	registry                            *registry.Registry
 	serving                             context.Context // ends when calls are to finish
+	tokens                              bool            // blocks are read and written with tokens alone
 	rpc                                 *rpc.Server     // of a process of their own, else nil
 }
 

@@ -24,9 +24,9 @@ type handlers struct {
 	cache                               *locations.Cache
 	places                              listing.Places // the cache, or what is asked instead
 	topology                            *topology.Map
-	locations                           service // what else is asked of the location service
-	leases                              *leases // of clients that write
-	keys                                keys    // that sign tokens
+	locations                           service    // what else is asked of the location service
+	leases                              *leases    // of clients that write
+	keys                                *blockKeys // that sign tokens
 	upkeep                              *upkeep
 	rpc                                 *rpc.Server
 	compressor                          *rpc.Compressor

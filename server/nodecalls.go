@@ -41,7 +41,7 @@ const (
 // nodePools makes calls to datanodes: it has a small pool of connections for each address, which
 // goes when it has not been used for a time. Its calls carry tokens of the server's own.
 type nodePools struct {
-	keys keys
+	keys *blockKeys
 
 	mu     sync.Mutex // guards what follows; not held while a pool is closed or a call is made
 	pools  map[string]*nodePool
@@ -55,7 +55,7 @@ type nodePool struct {
 	used  time.Time
 }
 
-func newNodePools(k keys) *nodePools { return &nodePools{keys: k, pools: map[string]*nodePool{}} }
+func newNodePools(k *blockKeys) *nodePools { return &nodePools{keys: k, pools: map[string]*nodePool{}} }
 
 var _ datanodes = (*nodePools)(nil)
 

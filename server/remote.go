@@ -128,6 +128,11 @@ func (r *remote) Unfinished(ctx context.Context, q *pb.UnfinishedRequest) (*pb.U
 	return ask(ctx, r, r.client.Unfinished, q)
 }
 
+// BlockKeys returns the keys of block tokens.
+func (r *remote) BlockKeys(ctx context.Context, q *pb.BlockKeysRequest) (*pb.BlockKeysReply, error) {
+	return ask(ctx, r, r.client.BlockKeys, q)
+}
+
 // ask makes a call. Its answer is not waited for without end, whatever the caller's time is.
 func ask[Q, R any](ctx context.Context, r *remote, call func(context.Context, Q) (R, error), q Q) (R, error) {
 	return askFor(ctx, r, 0, call, q)

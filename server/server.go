@@ -95,7 +95,7 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	h := &handlers{
-		tree: tree, cache: s.locations.cache, places: s.locations.places, topology: s.locations.topology, locations: s.locations.service,
+		tree: tree, cache: s.locations.cache, places: s.locations.places, topology: s.locations.topology, locations: s.locations.service, keys: s.locations.keys,
 		log: s.log, version: o.Version, started: time.Now(),
 	}
 	if err := s.life.keepUp(h, o.Leases); err != nil {

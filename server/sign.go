@@ -1,34 +1,15 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/blocks/token"
 )
 
-// keys returns the keys that block tokens are signed with; nil, or a function that returns nil, if
-// the cluster has no tokens.
-type keys func() *token.Ring
-
 // signing signs tokens for one user; nil signs none, where none are needed.
 type signing struct{ *token.Signer }
-
-// signer returns what signs for a user from now on.
-func (k keys) signer(user string, modes token.Modes) (*signing, error) {
-	if k == nil {
-		return nil, nil
-	}
-	ring := k()
-	if ring == nil {
-		return nil, nil
-	}
-	s, err := ring.Signer(user, modes, time.Now(), 0)
-	if err != nil {
-		return nil, err
-	}
-	return &signing{s}, nil
-}
 
 // token returns a token for a block; nil if there are no tokens.
 func (s *signing) token(b blockOfFile, maxLength int64) []byte {
@@ -36,6 +17,28 @@ func (s *signing) token(b blockOfFile, maxLength int64) []byte {
 		return nil
 	}
 	return s.Token(b.BlockID, maxLength, b.file)
+}
+
+// signRead returns what signs for a user who reads; nil: there are no tokens. If the keys are not known
+// yet, since the server has only just started, it waits for the service's first answer.
+func (h *handlers) signRead(ctx context.Context, caller *muster.Identity) (*signing, error) {
+	if _, err := h.keys.current(); err != nil {
+		if _, err := h.keys.renewed(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return h.keys.signer(caller.User, token.Read)
+}
+
+// signAll gives the answer what makes a token for each of its blocks, up to its length.
+func (d *description) signAll() {
+	blocks := d.file.entry.Blocks
+	macs := make([]byte, 0, len(blocks)*token.MACBytes)
+	for _, b := range blocks {
+		macs = d.sign.AppendMAC(macs, muster.BlockID{Container: b.Container, LocalID: b.LocalId}, b.Length, d.file.entry.InodeId)
+	}
+	d.located.Grant, d.located.Macs = d.sign.Grant(), macs
+	d.located.GrantMs = max(1, time.Until(d.sign.Expires()).Milliseconds())
 }
 
 // signWrite returns the token by which a user writes a block.
