@@ -81,6 +81,10 @@ func everyKeyChanged() configs.Config {
 			ReportGrace: configs.Duration(18 * time.Second), RackFile: "racks", ContainerBlocks: 19, OpenContainers: 20,
 			Levels: []configs.Level{{Name: "root", Cost: 1}, {Name: "dc", Cost: 5, Prefix: "dc", Default: "dc-0"}, {Name: "rack", Cost: 2, Default: "r"}, {Name: "node"}},
 		},
+		Datanode: configs.Datanode{
+			Count: 21, Listen: "[::]:22", Data: []string{"/d1", "/d 2"}, Host: "dn1", Rack: "/r1", Reserve: 23 << 20, ScrubRate: 24 << 20,
+			ScrubEvery: configs.Duration(25 * time.Hour), Copies: 26, CopyRate: 27 << 20,
+		},
 		Cluster: configs.Cluster{KeyFile: "key"},
 		Log:     configs.Log{Level: -4, Format: "json"},
 		Client: configs.Client{
@@ -110,6 +114,8 @@ func TestEveryKeyCanBeSetInTheEnvironment(t *testing.T) {
 		"LOCATIONS_SERVER": "locations.example:9", "LOCATIONS_CACHE_SIZE": "13", "LOCATIONS_CACHE_TTL": "14m", "LOCATIONS_LISTEN": "[::]:0", "LOCATIONS_DATA": "/srv/locations",
 		"LOCATIONS_HEARTBEAT": "15ms", "LOCATIONS_STALE_AFTER": "16ms", "LOCATIONS_DEAD_AFTER": "17ms", "LOCATIONS_REPORT_GRACE": "18s", "LOCATIONS_RACK_FILE": "racks",
 		"LOCATIONS_CONTAINER_BLOCKS": "19", "LOCATIONS_OPEN_CONTAINERS": "20", "LOCATIONS_LEVELS": "root:1, dc:5:dc:dc-0, rack:2::r, node:0",
+		"DATANODE_COUNT": "21", "DATANODE_LISTEN": "[::]:22", "DATANODE_DATA": "/d1, /d 2", "DATANODE_HOST": "dn1", "DATANODE_RACK": "/r1", "DATANODE_RESERVE": "23MiB",
+		"DATANODE_SCRUB_RATE": "24MiB", "DATANODE_SCRUB_EVERY": "25h", "DATANODE_COPIES": "26", "DATANODE_COPY_RATE": "27MiB",
 		"LISTING_SNAPSHOT_AGE": "1.5s", "CLUSTER_KEY_FILE": "key", "LOG_LEVEL": "debug", "LOG_FORMAT": "json", "CLIENT_SERVER": "muster.example:1",
 		"CLIENT_USER": "0123", "CLIENT_GROUPS": "a b, 007,null", "CLIENT_CONNECTIONS": "2", "CLIENT_UMASK": "007",
 	} {
@@ -155,6 +161,14 @@ func TestARoleHasItsOwnListenAndData(t *testing.T) {
 	want := configs.Default()
 	want.Locations.Listen, want.Locations.Data = "flag:1", "flag"
 	if c := mustLoad(t, configs.Sources{Flags: flags, Role: "locations"}); !reflect.DeepEqual(c, want) {
+		t.Errorf("got %+v", c)
+	}
+	if err := flags.Parse([]string{"--data", "flag,other"}); err != nil {
+		t.Fatal(err)
+	}
+	want = configs.Default()
+	want.Datanode.Listen, want.Datanode.Data = "flag:1", []string{"flag", "other"}
+	if c := mustLoad(t, configs.Sources{Flags: flags, Role: "datanode"}); !reflect.DeepEqual(c, want) {
 		t.Errorf("got %+v", c)
 	}
 }

@@ -28,6 +28,7 @@ func (c Config) Validate() error {
 		within("listing.page_size", c.Listing.PageSize, 1<<10, 512<<10),
 		within("listing.snapshot_age", c.Listing.SnapshotAge, Duration(time.Second), Duration(time.Hour)),
 		c.Locations.validate(),
+		c.Datanode.validate(),
 		oneOf("log.format", c.Log.Format, "text", "json"),
 		address("client.server", c.Client.Server, 1),
 		within("client.connections", c.Client.Connections, 1, 10_000),
@@ -55,6 +56,22 @@ func (l Locations) validate() error {
 	}
 	if n := len(l.Levels); n == 1 || n > 16 {
 		checks = append(checks, fmt.Errorf("locations.levels: %d levels; name 2 to 16, from the root to the nodes, or none", n))
+	}
+	return cmp.Or(checks...)
+}
+
+func (d Datanode) validate() error {
+	checks := []error{
+		within("datanode.count", d.Count, 0, 100),
+		address("datanode.listen", d.Listen, 0),
+		within("datanode.reserve", d.Reserve, 1, 1<<50),
+		within("datanode.scrub_rate", d.ScrubRate, 64<<10, 1<<40),
+		within("datanode.scrub_every", d.ScrubEvery, Duration(time.Second), Duration(10*365*24*time.Hour)),
+		within("datanode.copies", d.Copies, 1, 1000),
+		within("datanode.copy_rate", d.CopyRate, 64<<10, 1<<40),
+	}
+	if len(d.Data) == 0 {
+		checks = append(checks, fmt.Errorf("datanode.data: name the folder of its blocks, or one for each disk"))
 	}
 	return cmp.Or(checks...)
 }
