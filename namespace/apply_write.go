@@ -21,6 +21,9 @@ func (tx *txn) startFile(c *muster.StartFile) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if rec, ok := tx.records.get(id); ok {
+		tx.reach = rec.parent // the walk came by there
+	}
 	tx.setWriting(&Writing{File: id, Holder: c.Holder, User: tx.who.User, Since: tx.meta.stamp})
 	tx.meta.writing++
 	return id, nil

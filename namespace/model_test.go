@@ -508,8 +508,9 @@ func describe(r namespace.Request) string {
 
 // generator makes random requests that have a fair chance to succeed, and to collide.
 type generator struct {
-	pick func(n int) int // a number from 0 to n-1
-	ids  bool            // give each request an id, not only some
+	pick  func(n int) int // a number from 0 to n-1
+	ids   bool            // give each request an id, not only some
+	paths bool            // name inodes by path alone: the oracle that it asks knows no ids
 }
 
 func oneOf[T any](g *generator, from ...T) T { return from[g.pick(len(from))] }

@@ -153,7 +153,11 @@ func (g *generator) writeCommand(o *oracle) muster.Command {
 	if n := o.nodes[file]; n != nil && len(n.Blocks) == 0 && g.pick(10) > 0 {
 		length = 0
 	}
-	switch g.pick(11) {
+	n := 11
+	if g.paths {
+		n--
+	}
+	switch g.pick(n) {
 	case 0, 1, 2:
 		return muster.StartFile{
 			Path: g.newPath(o), Mode: g.mode(), Replication: oneOf(g, muster.Replicated(3), muster.Replicated(1), muster.Replicated(2), 0),
@@ -181,6 +185,12 @@ func (g *generator) block() muster.Block {
 
 // writtenFile is mostly a file that is being written, and who holds it.
 func (g *generator) writtenFile(o *oracle) (file uint64, holder muster.Holder) {
+	if g.paths {
+		if n := o.nodes[o.last]; n != nil && n.writer != nil {
+			return 0, n.writer.holder
+		}
+		return 0, holders[0]
+	}
 	switch g.pick(12) {
 	case 0:
 		return uint64(g.pick(int(o.lastID) + 3)), oneOf(g, holders...)
