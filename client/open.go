@@ -83,6 +83,7 @@ func layoutOf(l *Located) blocks.Layout {
 			Offset: from.Offset, Length: from.Length, Seen: []byte(from.seen), Err: from.Err,
 			Nodes: make([]muster.Node, len(from.Replicas)),
 		}
+		to.Token, to.Expires = from.token()
 		for k, r := range from.Replicas {
 			to.Nodes[k] = *r.Node
 		}
