@@ -53,11 +53,12 @@ type Options struct {
 	// from memory. Of the blocks, the first MaxUnfinished are sent.
 	Disks      func() []muster.Disk
 	Unfinished func() []muster.UnfinishedBlock
-	// Order carries out an order of the service; nil refuses all. It is called by as many
-	// goroutines as Orders says, and by none twice for one order. ctx ends with Close. What it
-	// returns is sent with the next heartbeats, until one has arrived. What the order changed
-	// is reported as other changes are, before Order returns: an order is taken for done when
-	// its result has arrived, and planned again if the reports do not show it.
+	// Order carries out an order of the service; nil refuses all. It is called for as many at a
+	// time as Orders says, not twice for one order, and not for two of one container at a
+	// time. ctx ends with Close, and when the service wants the order no more. What Order returns
+	// is sent with the next heartbeats, until one has arrived. What it has changed is reported
+	// before, as other changes are: an order is taken for done when its result has arrived, and
+	// made anew if the reports do not show it.
 	Order  func(ctx context.Context, o muster.Order) error
 	Orders int // carried out at a time; 0: 4
 
@@ -71,7 +72,7 @@ type Member struct {
 	client  pb.DRPCLocationsClient
 	cancel  context.CancelFunc
 	orders  *orders
-	running sync.WaitGroup // beat, answer, and those who carry out orders
+	running sync.WaitGroup // beat, answer, and orders that are carried out
 
 	asked     chan struct{} // has room for one: the service wants a full report
 	reporting chan struct{} // has room for the one report on its way: none overtakes another
@@ -205,6 +206,9 @@ func (m *Member) heartbeat(ctx context.Context) error {
 	request := &pb.HeartbeatRequest{Number: known.GetNumber(), Session: known.GetSession(), Results: m.orders.ended()}
 	m.describe(request)
 	reply, err := m.client.Heartbeat(ctx, request)
+	if err != nil {
+		m.orders.unheard()
+	}
 	switch {
 	case errors.Is(err, muster.ErrNotFound):
 		return m.register(ctx) // the next one brings the wish for a report
@@ -212,7 +216,7 @@ func (m *Member) heartbeat(ctx context.Context) error {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	m.orders.told(request.GetResults())
-	m.orders.take(reply.GetOrders())
+	m.orders.wanted(reply.GetOrders())
 	if !reply.GetReport() {
 		return nil
 	}
