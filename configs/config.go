@@ -71,7 +71,18 @@ type Locations struct {
 	Levels          []Level  `yaml:"levels"`       // of the topology, from the root to the nodes; empty: root, rack and node
 	ContainerBlocks int      `yaml:"container_blocks"`
 	OpenContainers  int      `yaml:"open_containers"` // of one replication, at a time
+	Tokens          Tokens   `yaml:"tokens"`          // whether blocks are read and written with tokens alone
 }
+
+// Tokens says when a location service's blocks are read and written with tokens alone.
+type Tokens string
+
+// The values of Tokens.
+const (
+	TokensAuto Tokens = "auto" // if it listens on more than loopback
+	TokensOn   Tokens = "on"
+	TokensOff  Tokens = "off"
+)
 
 // Datanode is how a datanode keeps blocks: one in a process of its own, and those of muster up.
 type Datanode struct {
@@ -145,6 +156,7 @@ func Default() Config {
 			Levels:          []Level{},
 			ContainerBlocks: 1000,
 			OpenContainers:  8,
+			Tokens:          TokensAuto,
 		},
 		Datanode: Datanode{
 			Count:      3,

@@ -50,6 +50,7 @@ func (l Locations) validate() error {
 		within("locations.report_grace", l.ReportGrace, Duration(time.Millisecond), Duration(time.Hour)),
 		within("locations.container_blocks", l.ContainerBlocks, 1, 1_000_000_000),
 		within("locations.open_containers", l.OpenContainers, 1, 1000),
+		oneOf("locations.tokens", l.Tokens, TokensAuto, TokensOn, TokensOff),
 	}
 	if l.Server != "" {
 		checks = append(checks, address("locations.server", l.Server, 1))
@@ -106,7 +107,7 @@ func longer(key string, value Duration, than string, other Duration) error {
 	return within(key, value, 0, Duration(31*24*time.Hour))
 }
 
-func oneOf(key, value string, allowed ...string) error {
+func oneOf[T ~string](key string, value T, allowed ...T) error {
 	for _, a := range allowed {
 		if value == a {
 			return nil
