@@ -94,7 +94,7 @@ type ScrubState struct {
 // Stats counts since Open.
 type Stats struct {
 	Reads, ReadBytes     uint64
-	Hits, Misses         uint64 // of the cache of open files
+	Misses               uint64 // reads that had to open the file
 	Handles              uint64 // files in it now
 	Writes, WrittenBytes uint64
 	Created, Committed   uint64 // blocks
