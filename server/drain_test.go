@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,25 @@ func TestDeletedBlocksGo(t *testing.T) {
 	})
 }
 
+// TestCopiesAreDeletedToo: a datanode that the container was not made for, and which reported it.
+func TestCopiesAreDeletedToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		f := k.finished("/f")
+		fourth := slices.IndexFunc(k.nodes, func(n muster.NodeNumber) bool { return !slices.Contains(f.nodes, n) })
+		time.Sleep(time.Second)
+		if _, err := k.registry.Report(k.nodes[fourth], k.sessions[fourth], false, []registry.Replica{{Container: f.block.Container}}); err != nil {
+			t.Fatal(err)
+		}
+		k.write(k.nodes[fourth], f.file, f.block, stored{10, true})
+		k.apply(muster.Delete{Path: "/f"})
+		k.after(12*time.Second, 0)
+		if got := k.on(k.nodes[fourth], f.block); got != "-" {
+			t.Errorf("the copy is still there: %s", got)
+		}
+	})
+}
+
 // TestDeletionsWaitForADatanodeThatIsDown, dead or not: its own, while the others' go, and the others
 // are asked once.
 func TestDeletionsWaitForADatanodeThatIsDown(t *testing.T) {
@@ -78,7 +98,12 @@ func TestDeletionsWaitForADatanodeThatIsDown(t *testing.T) {
 			}
 		}
 		asked := fmt.Sprint(k.asked)
-		k.after(30*time.Minute, waiting)
+		k.after(15*time.Minute, waiting)
+		k.change(func() { k.tried = 0 })
+		k.after(15*time.Minute, waiting)
+		if k.tried > 0 {
+			t.Errorf("%d calls to a datanode that is dead", k.tried)
+		}
 		if again := fmt.Sprint(k.asked); again != asked {
 			t.Errorf("deletions, by datanode: %s, and later %s; what was confirmed is asked again", asked, again)
 		}
@@ -91,6 +116,32 @@ func TestDeletionsWaitForADatanodeThatIsDown(t *testing.T) {
 			if got := k.on(downed, f.block); got != "-" {
 				t.Fatalf("%v is still there: %s", f.block, got)
 			}
+		}
+	})
+}
+
+// TestWhatIsConfirmedIsForgotten once a block is nowhere.
+func TestWhatIsConfirmedIsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		k.stop()
+		d := newDrain(k.upkeep)
+		f := k.finished("/f")
+		k.apply(muster.Delete{Path: "/f"})
+		walk := func(down bool, confirmed, waiting int) {
+			t.Helper()
+			k.change(func() { k.down[f.nodes[0]] = down })
+			time.Sleep(2 * time.Second)
+			if err := d.walk(t.Context()); err != nil || len(d.confirmed[f.block]) != confirmed || len(k.queue()) != waiting {
+				t.Errorf("down %v: %v; %v confirmed, %d blocks wait", down, err, d.confirmed, len(k.queue()))
+			}
+		}
+		walk(true, 2, 1)
+		walk(true, 2, 1)
+		time.Sleep(time.Minute)
+		walk(false, 0, 0)
+		if len(d.confirmed)+len(d.pauses) > 0 {
+			t.Errorf("left in memory: %v, %v", d.confirmed, d.pauses)
 		}
 	})
 }

@@ -115,7 +115,7 @@ func (r *recovery) round(ctx context.Context) error {
 	tries := make(map[uint64]*retry)
 	var due []namespace.Writing
 	for _, w := range all {
-		if w.Holder != recoverer && !r.leases.ended(w.Holder) {
+		if !r.leases.ended(w.Holder) { // of the server's own it always has
 			continue
 		}
 		try := r.tries[w.File]

@@ -111,6 +111,9 @@ func TestAFileIsRecoveredWhenItsWriterIsSilent(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		k.expect("after the lease", f, "50", "50 committed", "50 committed", "50 committed")
 		k.expect("after the lease", other, "writing")
+		if n := k.upkeep.leases.count(); n != 1 {
+			t.Errorf("%d leases; only one client writes", n)
+		}
 		if n := k.upkeep.recoveries.Load(); n != 1 {
 			t.Errorf("%d recoveries", n)
 		}

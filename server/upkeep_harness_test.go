@@ -38,14 +38,16 @@ type disks struct {
 	down    map[muster.NodeNumber]bool
 	refuses map[muster.NodeNumber]error // outcome of each deletion
 	blocks  map[muster.NodeNumber]map[muster.BlockID]stored
+	deleted map[muster.NodeNumber]map[muster.BlockID]bool // tombstones: such a block is not written any more
 	files   map[muster.BlockID]uint64
 	asked   map[muster.NodeNumber]int // deletions of blocks, by datanode
+	tried   int                       // calls to datanodes that are down
 }
 
 func newDisks() *disks {
 	return &disks{
 		down: map[muster.NodeNumber]bool{}, refuses: map[muster.NodeNumber]error{}, blocks: map[muster.NodeNumber]map[muster.BlockID]stored{},
-		files: map[muster.BlockID]uint64{}, asked: map[muster.NodeNumber]int{},
+		deleted: map[muster.NodeNumber]map[muster.BlockID]bool{}, files: map[muster.BlockID]uint64{}, asked: map[muster.NodeNumber]int{},
 	}
 }
 
@@ -55,10 +57,11 @@ func (d *disks) at(ctx context.Context, n *muster.Node) (map[muster.BlockID]stor
 		return nil, err
 	}
 	if d.down[n.Number] {
+		d.tried++
 		return nil, fmt.Errorf("%w: datanode %d is down", muster.ErrUnavailable, n.Number)
 	}
 	if d.blocks[n.Number] == nil {
-		d.blocks[n.Number] = map[muster.BlockID]stored{}
+		d.blocks[n.Number], d.deleted[n.Number] = map[muster.BlockID]stored{}, map[muster.BlockID]bool{}
 	}
 	return d.blocks[n.Number], nil
 }
@@ -109,6 +112,7 @@ func (d *disks) DeleteBlocks(ctx context.Context, n *muster.Node, list []blockOf
 	for i, b := range list {
 		if outcomes[i] = d.refuses[n.Number]; outcomes[i] == nil {
 			delete(blocks, b.BlockID)
+			d.deleted[n.Number][b.BlockID] = true
 		}
 	}
 	return outcomes, nil
@@ -118,10 +122,10 @@ func (d *disks) DeleteBlocks(ctx context.Context, n *muster.Node, list []blockOf
 func (d *disks) write(n muster.NodeNumber, file uint64, b muster.BlockID, s stored) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.blocks[n] == nil {
-		d.blocks[n] = map[muster.BlockID]stored{}
+	blocks, err := d.at(context.Background(), &muster.Node{Number: n})
+	if err == nil && !d.deleted[n][b] {
+		blocks[b], d.files[b] = s, file
 	}
-	d.blocks[n][b], d.files[b] = s, file
 }
 
 func (d *disks) change(f func()) {
@@ -208,6 +212,7 @@ type kept struct {
 	upkeep   *upkeep
 	options  Leases
 	nodes    []muster.NodeNumber
+	sessions []uint64
 	stop     func()
 
 	outage     error // of the location service; guarded by disks.mu, as the next
@@ -239,7 +244,7 @@ func newKept(t *testing.T, o Leases) *kept {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.nodes = append(k.nodes, muster.NodeNumber(known.Number))
+		k.nodes, k.sessions = append(k.nodes, muster.NodeNumber(known.Number)), append(k.sessions, known.Session)
 		beating.Go(func() { k.beat(ctx, known) })
 	}
 	k.start()
@@ -343,6 +348,11 @@ type begun struct {
 func (k *kept) begin(path string, holder muster.Holder) begun {
 	k.Helper()
 	block, nodes := k.allocate()
+	return k.beginAt(path, holder, block, nodes)
+}
+
+func (k *kept) beginAt(path string, holder muster.Holder, block muster.Block, nodes []muster.NodeNumber) begun {
+	k.Helper()
 	k.upkeep.leases.grant(holder)
 	ids := k.apply(
 		muster.StartFile{Path: path, Mode: 0o644, Replication: threeOf, BlockSize: muster.DefaultBlockSize, Holder: holder, Parents: true, Overwrite: true},
@@ -361,11 +371,20 @@ func (k *kept) more(f *begun, holder muster.Holder, previous int64) {
 
 func (k *kept) allocate() (muster.Block, []muster.NodeNumber) {
 	k.Helper()
-	a, err := k.registry.Allocate(k.Context(), registry.AllocateRequest{Replication: threeOf, Count: 1})
+	b, nodes, err := k.tryAllocate()
 	if err != nil {
 		k.Fatal(err)
 	}
-	return muster.Block{Container: a.Blocks[0].Container, LocalID: a.Blocks[0].LocalID}, slices.Clone(a.Placements[0].Nodes)
+	return b, nodes
+}
+
+// tryAllocate fails if too few datanodes are up.
+func (k *kept) tryAllocate() (b muster.Block, nodes []muster.NodeNumber, err error) {
+	a, err := k.registry.Allocate(k.Context(), registry.AllocateRequest{Replication: threeOf, Count: 1})
+	if err != nil {
+		return b, nil, err
+	}
+	return muster.Block{Container: a.Blocks[0].Container, LocalID: a.Blocks[0].LocalID}, slices.Clone(a.Placements[0].Nodes), nil
 }
 
 // state says how a file is: "writing", "gone" or its length.
