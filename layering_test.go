@@ -30,12 +30,12 @@ var mayImport = map[string][]string{
 	"blocks/store":       {"store"},
 	"blocks/token":       {},
 	"listing":            {"namespace", "locations", "locations/topology", "listing/rows"},
-	"server":             {"blocks/token", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
+	"server":             {"blocks/token", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb", "blocks/store", "locations/member"},
 	"blocks":             {"rpc", "rpc/pb"},
 	"client":             {"blocks/token", "blocks", "rpc", "rpc/pb", "listing/rows"},
 	"configs":            {},
 	"bench":              {"client", "server", "listing", "listing/rows", "locations", "locations/member", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
-	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc"},
+	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "blocks/store"},
 }
 
 // onlyIn names, for each library that must stay behind one part, who may import it.

@@ -173,3 +173,14 @@ func (l *life) Shutdown(ctx context.Context) error {
 	<-l.done
 	return cmp.Or(l.err, l.stopErr)
 }
+
+// abort is Shutdown of a server whose start has failed, of which nobody knows: it waits for
+// no calls.
+func (l *life) abort() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := l.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -90,6 +90,7 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newBenchCommand(a),
 		newUpCommand(a),
 		newLocationsCommand(a),
+		newDatanodeCommand(a),
 		newAdminCommand(a),
 		newStatusCommand(a),
 		newFsckCommand(a),
