@@ -79,14 +79,14 @@ func (f *File) await(r *read) error {
 }
 
 // readAhead begins calls so that all up to an offset of the file is read, as far as there is
-// memory. The first begins at from if there is none yet. A stream that will be opened soon
-// reads for itself.
+// memory. The first begins at from if there is none yet. Once a stream is wanted it is not
+// put off by more calls.
 func (f *File) readAhead(from, to, window int64) {
 	c := &f.cursor
 	if len(c.ahead.reads) > 0 {
 		from = c.ahead.end()
 	}
-	for from < to && !f.streamSoon() {
+	for from < to && !f.wantsStream() {
 		b, err := f.layout.Load().at(from)
 		if err != nil {
 			return // whoever reads there will find out
@@ -97,11 +97,6 @@ func (f *File) readAhead(from, to, window int64) {
 		}
 		from = end
 	}
-}
-
-// streamSoon says whether a stream is to be opened when what was read ahead is used up.
-func (f *File) streamSoon() bool {
-	return f.options.Mode == Auto && f.cursor.run >= streamAfter && len(f.cursor.ahead.reads) > 0
 }
 
 // start begins to read the bytes from, to of the file, which are in b.

@@ -17,7 +17,8 @@ type attempts struct {
 	tried []trial // that have failed
 	made  int     // calls that have failed
 	stale bool    // a failure since the locations were asked for says that they are wrong
-	asked bool    // locations were asked for since none were known
+	round int     // how often all replicas had failed when they were asked for last
+	asked bool    // they were asked for since none were known
 	err   error   // of the last failure
 	asks  error   // why locations could not be asked for
 }
@@ -54,8 +55,8 @@ func (a *attempts) next() (site, error) {
 		switch {
 		case t == nil:
 			return s, nil
-		case a.stale:
-			a.stale = false
+		case a.stale && t.times > a.round:
+			a.stale, a.round = false, t.times
 			a.refresh()
 		default:
 			if err := a.file.sleep(time.Until(t.last.Add(a.pause(t)))); err != nil {

@@ -21,6 +21,7 @@ type cursor struct {
 	piece  piece
 	ahead  ahead
 	stream *stream     // is read on; nil: there is none
+	crowd  int64       // in the file: up to there it goes by chunk, since no stream was free
 	timer  *time.Timer // tidies what nobody uses; nil: there was never anything
 
 	parked atomic.Pointer[stream] // is not read at the moment, though somebody has the turn
@@ -32,8 +33,12 @@ type piece struct {
 	reply rpc.ReadReply
 }
 
-// streamAfter is how much is read on and on before a stream is opened for more.
-const streamAfter = 1 << 20
+// streamAfter is how much is read on and on before a stream is opened for more, and
+// streamAgain how much before that is tried again.
+const (
+	streamAfter = 1 << 20
+	streamAgain = 16 << 20
+)
 
 // enter takes the turn. Close ends waiting for it.
 func (f *File) enter() error {
@@ -191,7 +196,7 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 		return 0, fmt.Errorf("%w: %d bytes from %d is no place in a file", muster.ErrInvalid, offset, base)
 	}
 	if to != c.at {
-		c.at, c.run = to, 0
+		c.at, c.run, c.crowd = to, 0, 0
 	}
 	return to, nil
 }
@@ -218,8 +223,10 @@ func (f *File) more(want int64) ([]byte, error) {
 	}
 	c.piece.forget()
 	err = errNoStream
-	if f.wantsStream(b) {
-		err = f.nextOfStream(b)
+	if f.takesStream(b) {
+		if err = f.nextOfStream(b); err == errNoStream {
+			c.crowd = c.at + streamAgain
+		}
 	}
 	if err == errNoStream {
 		err = f.nextChunk(b, want)
@@ -230,9 +237,9 @@ func (f *File) more(want int64) ([]byte, error) {
 	return c.piece.data(c.at), nil
 }
 
-// wantsStream says whether the cursor's byte is to come by stream: one is there that comes to
-// it soon, or much was read on and on. What was read ahead is used before.
-func (f *File) wantsStream(b *block) bool {
+// takesStream says whether the cursor's byte is to come by stream: one is there that comes to
+// it soon, or one is wanted. What was read ahead is used before.
+func (f *File) takesStream(b *block) bool {
 	c := &f.cursor
 	if c.stream != nil {
 		if c.stream.reaches(b, c.at) {
@@ -240,10 +247,14 @@ func (f *File) wantsStream(b *block) bool {
 		}
 		f.endStream()
 	}
-	if c.ahead.has(c.at) {
-		return false
-	}
-	return f.options.Mode == ByStream || f.options.Mode == Auto && c.run >= streamAfter
+	return f.wantsStream() && !c.ahead.has(c.at)
+}
+
+// wantsStream says whether what comes is to come by stream.
+func (f *File) wantsStream() bool {
+	c := &f.cursor
+	long := f.options.Mode == ByStream || f.options.Mode == Auto && c.run >= streamAfter
+	return long && c.at >= c.crowd
 }
 
 // take makes the piece the answer that c has, which begins at an offset of the file.

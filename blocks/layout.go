@@ -78,6 +78,9 @@ type site struct {
 
 // newLayout checks l. Blocks that old has too are shared with it, and learn where they are now.
 func newLayout(d *Datanodes, l *Layout, old *layout, now time.Time) (*layout, error) {
+	if l.Length < 0 {
+		return nil, fmt.Errorf("%w: a file of %d bytes", muster.ErrCorrupt, l.Length)
+	}
 	known := make(map[muster.BlockID]*block)
 	if old != nil {
 		for _, b := range old.blocks {

@@ -71,6 +71,8 @@ type shelf struct {
 	served chan error
 	away   atomic.Bool // nobody can connect
 
+	listener net.Listener
+
 	mu     sync.Mutex // guards what follows
 	blocks map[muster.BlockID][]byte
 	calls  []asked
@@ -125,7 +127,7 @@ func (l *shelfListener) Accept() (net.Conn, error) {
 func newShelf(t *testing.T, lis net.Listener, node muster.Node) *shelf {
 	t.Helper()
 	s := &shelf{
-		t: t, node: node, served: make(chan error, 1), blocks: make(map[muster.BlockID][]byte),
+		t: t, node: node, listener: lis, served: make(chan error, 1), blocks: make(map[muster.BlockID][]byte),
 		script: func(asked) trouble { return well }, conns: make(map[*shelfConn]struct{}), freed: make(chan struct{}),
 	}
 	var err error
@@ -307,8 +309,8 @@ type library struct {
 	answer func(l *Layout, asks int, about []Stale) // changes what a refresh answers
 }
 
-// newLibrary returns a library whose file has blocks of the given sizes on all of n shelves.
-// Each block is in a container of its own.
+// newLibrary returns a library on loopback whose file has blocks of the given sizes on all of
+// n shelves. Each block is in a container of its own.
 func newLibrary(t *testing.T, n int, o DatanodesOptions, sizes ...int) *library {
 	t.Helper()
 	l := &library{t: t}
@@ -317,30 +319,88 @@ func newLibrary(t *testing.T, n int, o DatanodesOptions, sizes ...int) *library 
 		if err != nil {
 			t.Fatal(err)
 		}
-		node := muster.Node{
-			Number: muster.NodeNumber(i), ID: fmt.Sprintf("dn%d", i), Host: "127.0.0.1",
-			Port: uint16(lis.Addr().(*net.TCPAddr).Port), Rack: muster.DefaultRack,
-		}
-		l.shelves = append(l.shelves, newShelf(t, lis, node))
+		l.add(i, lis, "127.0.0.1", lis.Addr().(*net.TCPAddr).Port)
 	}
+	l.begin(o, sizes)
+	return l
+}
+
+// newPipedLibrary is newLibrary without a network, for tests in a synctest bubble.
+func newPipedLibrary(t *testing.T, n int, o DatanodesOptions, sizes ...int) *library {
+	t.Helper()
+	l := &library{t: t}
+	for i := range n {
+		l.add(i, &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}, fmt.Sprintf("pipe-%d", i), 1)
+	}
+	l.begin(o, sizes)
+	return l
+}
+
+func (l *library) add(i int, lis net.Listener, host string, port int) {
+	node := muster.Node{Number: muster.NodeNumber(i), ID: fmt.Sprintf("dn%d", i), Host: host, Port: uint16(port), Rack: muster.DefaultRack}
+	l.shelves = append(l.shelves, newShelf(l.t, lis, node))
+}
+
+func (l *library) begin(o DatanodesOptions, sizes []int) {
+	l.t.Helper()
 	if o.Dial == nil {
 		o.Dial = l.dial
 	}
 	var err error
 	if l.Datanodes, err = NewDatanodes(o); err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Datanodes.Close() })
+	l.t.Cleanup(func() { _ = l.Datanodes.Close() })
 	for _, size := range sizes {
 		l.append(size)
 	}
-	return l
 }
+
+// pipes is a listener of pipes, which dial makes.
+type pipes struct {
+	accept chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.accept <- theirs:
+		return ours, nil
+	case <-p.closed:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accept:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
 func (l *library) dial(ctx context.Context, address string) (net.Conn, error) {
 	for _, s := range l.shelves {
-		if address == net.JoinHostPort(s.node.Host, strconv.Itoa(int(s.node.Port))) && s.away.Load() {
+		if address != net.JoinHostPort(s.node.Host, strconv.Itoa(int(s.node.Port))) {
+			continue
+		}
+		if s.away.Load() {
 			return nil, errors.New("connection refused")
+		}
+		if p, ok := s.listener.(*pipes); ok {
+			return p.dial(ctx)
 		}
 	}
 	var d net.Dialer
@@ -428,7 +488,8 @@ func (l *library) checkAt(f *File, offset int64, n int) {
 	l.t.Helper()
 	p := make([]byte, n)
 	k, err := f.ReadAt(p, offset)
-	want := l.data[min(offset, int64(len(l.data))):min(offset+int64(n), int64(len(l.data)))]
+	want := l.data[min(offset, int64(len(l.data))):]
+	want = want[:min(n, len(want))]
 	if !bytes.Equal(p[:k], want) {
 		l.t.Fatalf("ReadAt(%d bytes, %d) = %d, %v; %d bytes wanted, or others", n, offset, k, err, len(want))
 	}
