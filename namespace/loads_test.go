@@ -160,7 +160,7 @@ func TestAnOldViewNeitherPublishesNorSeesWhatIsNewer(t *testing.T) {
 	if ok {
 		m.open(item)
 	}
-	if since != 2 || m.n != 3 {
+	if since != 2 || m.n != 4 {
 		t.Errorf("in memory is %v, since %d", ok, since)
 	}
 }

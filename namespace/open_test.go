@@ -146,13 +146,13 @@ func TestAnOlderFormatBecomesTheNewOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := files(t, fs, "tree")["tree/FORMAT"]; got != "muster namespace 2\n" {
-			t.Errorf("the format is %q", got)
-		}
 		if err := tree.Close(); err != nil {
 			t.Fatal(err)
 		}
 		all = files(t, fs, "tree")
+		if got := all["tree/FORMAT"]; got != "muster namespace 2\n" {
+			t.Errorf("the format is %q", got)
+		}
 		tree = openMem(t, Options{FS: fs})
 		mustApply(t, tree, start("/w"), add(0, 0, 1))
 		if sum := check(t, tree); sum.Files != 2 || tree.Stats().Writing != 1 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -342,6 +343,51 @@ func TestLongListsAreQueuedInSteps(t *testing.T) {
 		t.Errorf("%d blocks are to be deleted, want %d", len(got), len(want))
 	}
 	check(t, tree)
+}
+
+// TestTheBackgroundQueuesLongLists by itself, when there is nothing else to do for it.
+func TestTheBackgroundQueuesLongLists(t *testing.T) {
+	tree := openMem(t, Options{})
+	mustApply(t, tree, muster.Create{Path: "/f", Length: 1, Replication: muster.Replicated(1), Blocks: make([]muster.Block, 300)})
+	mustApply(t, tree, muster.Delete{Path: "/f"})
+	for tree.Stats().Queueing > 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the test ends before the queueing does")
+		}
+		runtime.Gosched()
+	}
+	check(t, tree)
+}
+
+// TestTheReclaimEndsWriting of files in deleted trees, those without a block too; nobody can before.
+func TestTheReclaimEndsWriting(t *testing.T) {
+	tree, steps := openIdle(t, Options{ReclaimStep: 3})
+	var commands []muster.Command
+	for i := range 10 {
+		commands = append(commands, start(fmt.Sprintf("/d/f%d", i)))
+	}
+	mustApply(t, tree, append([]muster.Command{muster.Mkdir{Path: "/d"}}, commands...)...)
+	mustApply(t, tree, muster.Delete{Path: "/d", Recursive: true}, start("/stays"))
+	left := uint64(11)
+	for tree.Stats().Reclaiming > 0 {
+		list, err := tree.Writings(0, 100)
+		if now := tree.Stats().Writing; err != nil || uint64(len(list)) != now || now > left || list[len(list)-1].File != 13 {
+			t.Fatalf("%+v, %v, and %d are counted after %d", list, err, now, left)
+		} else {
+			left = now
+		}
+		check(t, tree)
+		steps(1)
+	}
+	if list, err := tree.Writings(0, 100); err != nil || len(list) != 1 || tree.Stats().Writing != 1 {
+		t.Errorf("at last: %+v, %v", list, err)
+	}
+	if list, err := tree.Writings(12, 0); err != nil || len(list) != 0 {
+		t.Errorf("at most none: %+v, %v", list, err)
+	}
+	if list, err := tree.Writings(13, 9); err != nil || len(list) != 0 {
+		t.Errorf("after the last: %+v, %v", list, err)
+	}
 }
 
 // batchOf is how many bytes, about, commands write.
