@@ -17,6 +17,9 @@ func (w *Writer) limit() int {
 
 // room returns memory of the packet that is being filled, and waits until there is one.
 func (w *Writer) room() ([]byte, error) {
+	if w.ctx.Err() != nil {
+		return nil, w.fail(w.ended())
+	}
 	if w.packet == nil {
 		err := w.await(func() bool {
 			w.retire()

@@ -106,7 +106,7 @@ func (c *Client) createFile(ctx context.Context, path string, o WriteOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	w.file = reply.GetFile()
+	w.file, w.block = reply.GetFile(), first.ID
 	w.life, w.cancel = context.WithCancelCause(c.context(context.Background()))
 	w.writer = blocks.NewWriter(w.life, c.datanodes, first, w.next, blocks.WriteOptions{
 		BlockSize: reply.GetBlockSize(), Window: o.Window, Timeout: o.Timeout,

@@ -37,8 +37,9 @@ type FileWriter struct {
 
 	using    chan struct{} // has an element while somebody uses what follows
 	writer   *blocks.Writer
-	sequence uint64 // of the request for another block that was not answered yet; 0: there is none
-	doubt    error  // why it is not known which blocks the file has
+	block    muster.BlockID // was given last
+	sequence uint64         // of the request for another one that has failed; 0: there is none
+	doubt    bool           // whether that is still to be carried out
 
 	ending atomic.Bool // Close or Abort was called
 }
@@ -67,6 +68,9 @@ func (w *FileWriter) use() (done func()) {
 // Write appends p to the file. It keeps nothing of it.
 func (w *FileWriter) Write(p []byte) (int, error) {
 	defer w.use()()
+	if w.life.Err() != nil {
+		return 0, pathError("write", w.path, context.Cause(w.life))
+	}
 	n, err := w.writer.Write(p)
 	return n, pathError("write", w.path, err)
 }
@@ -81,6 +85,9 @@ func (w *FileWriter) WriteString(s string) (int, error) {
 // needs no buffer. An error of r is returned as it is.
 func (w *FileWriter) ReadFrom(r io.Reader) (int64, error) {
 	defer w.use()()
+	if w.life.Err() != nil {
+		return 0, pathError("write", w.path, context.Cause(w.life))
+	}
 	from := &source{r: r}
 	n, err := w.writer.ReadFrom(from)
 	if err != nil && err == from.err {
@@ -113,26 +120,47 @@ func (w *FileWriter) Close() error {
 	}
 	defer w.use()()
 	defer w.leave(fs.ErrClosed)
+	if w.life.Err() != nil {
+		return pathError("close", w.path, context.Cause(w.life))
+	}
 	err := w.writer.Close()
 	if err == nil {
 		var length int64
-		if length, err = w.finish(); err == nil && length != w.writer.Size() {
+		if length, err = w.finish(w.writer.Last()); err == nil && length != w.writer.Size() {
 			err = corrupt("a file of %d bytes has the length %d", w.writer.Size(), length)
 		}
-	} else if w.target == "" && w.doubt == nil {
-		_, _ = w.finish() // err says that it has failed
+	} else if w.target == "" {
+		w.salvage()
 	}
 	if err != nil && w.target != "" {
-		_ = w.client.Remove(w.life, w.name) // the same
+		_ = w.client.Remove(w.life, w.name) // err says that it has failed
 	}
 	return pathError("close", w.path, err)
 }
 
-// finish gives the file its final length, and the name that it is to have.
-func (w *FileWriter) finish() (length int64, err error) {
+// salvage ends the file with what is durable of it. If nobody can say whether it was given
+// another block, that is left to the server: the length would be taken for that of the other.
+func (w *FileWriter) salvage() {
+	last := w.writer.Last()
+	if w.sequence != 0 {
+		info, err := w.client.Lstat(w.life, w.name)
+		if w.doubt || err != nil || info.Entry.ID != w.file {
+			return
+		}
+		all := info.Entry.Blocks
+		if n := len(all); n == 0 || w.block != (muster.BlockID{Container: all[n-1].Container, LocalID: all[n-1].LocalID}) {
+			last = 0 // of the block that was given without a word
+		}
+	}
+	_, _ = w.finish(last) // Close returns why writing has failed
+}
+
+// finish gives the last block and so the file its final length, and the file the name that it
+// is to have.
+func (w *FileWriter) finish(last int64) (length int64, err error) {
 	c := w.client
 	request := &pb.FinishWriteRequest{
-		Client: c.id[:], Sequence: c.sequence.Add(1), File: w.file, Last: w.writer.Last(),
+		Client: c.id[:], Sequence: c.sequence.Add(1), File: w.file, Last: last,
 		Rename: []byte(w.target), Overwrite: w.options.Overwrite && w.target != "", Mtime: millis(w.options.MTime),
 	}
 	reply, err := once(w.life, c, 0, func(ctx context.Context) (*pb.FinishWriteReply, error) { return c.service.FinishWrite(ctx, request) })
@@ -146,19 +174,19 @@ func (w *FileWriter) next(ctx context.Context, previous int64, failed []muster.N
 		w.sequence = c.sequence.Add(1) // a request that was refused is made again under its id
 	}
 	request := &pb.AddBlockRequest{Client: c.id[:], Sequence: w.sequence, File: w.file, Previous: previous, Reader: c.options.Reader}
+	attempts := c.options.Attempts
 	for _, n := range failed {
 		request.Failed = append(request.Failed, uint32(n))
+		attempts = 1 // without others it is worth no waiting: the writer asks for any
 	}
-	reply, err := once(ctx, c, c.options.Attempts, func(ctx context.Context) (*pb.AddBlockReply, error) { return c.service.AddBlock(ctx, request) })
-	w.doubt = nil
+	reply, err := once(ctx, c, attempts, func(ctx context.Context) (*pb.AddBlockReply, error) { return c.service.AddBlock(ctx, request) })
 	if err != nil {
-		if errors.Is(err, ErrOutcomeUnknown) {
-			w.doubt = err
-		}
+		w.doubt = errors.Is(err, ErrOutcomeUnknown)
 		return blocks.Target{}, err
 	}
-	w.sequence = 0
-	return targetOf(w.file, reply.GetTarget())
+	t, err := targetOf(w.file, reply.GetTarget())
+	w.sequence, w.block, w.doubt = 0, t.ID, false
+	return t, err
 }
 
 // errAborted is why calls fail that Abort has ended.
