@@ -34,9 +34,9 @@ func (b *blockCalls) WriteBlock(stream pb.DRPCBlocks_WriteBlockStream) error {
 // and what a step has at most, the data that is not durable is bounded.
 const stepsAhead = 2
 
-// step is something to be done beside receiving.
+// step is something to be done beside receiving: to make durable what was written before it,
+// and to say so, unless it is more than that.
 type step struct {
-	answer bool  // say what is durable, or committed
 	commit bool  // the block ends here; no step follows
 	err    error // no more comes, and why; io.EOF: the client has sent all
 }
@@ -156,12 +156,11 @@ func (w *blockWrite) next(first bool) (step, bool) {
 	}
 	w.length += int64(len(r.Data))
 	w.unsynced += int64(len(r.Data))
-	s := step{answer: r.Sync || r.Commit, commit: r.Commit}
-	if !s.answer && w.unsynced < muster.ChunkBytes {
-		return s, false
+	if !r.Sync && !r.Commit && w.unsynced < muster.ChunkBytes {
+		return step{}, false
 	}
 	w.unsynced = 0
-	return s, true
+	return step{commit: r.Commit}, true
 }
 
 // carryOn does what receive leaves to the call, until there is no more.
@@ -169,7 +168,12 @@ func (w *blockWrite) carryOn(ctx, serving context.Context) error {
 	for {
 		select {
 		case s := <-w.steps:
-			if over, err := w.do(w.gather(s)); over || err != nil {
+			now, then := w.gather(s)
+			over, err := w.do(now)
+			if then != nil && !over {
+				over, err = w.do(*then)
+			}
+			if over {
 				return err
 			}
 		case <-ctx.Done():
@@ -181,21 +185,24 @@ func (w *blockWrite) carryOn(ctx, serving context.Context) error {
 }
 
 // gather makes one step of all that wait: a sync makes durable what was written for any of
-// them.
-func (w *blockWrite) gather(s step) step {
+// them. The one that says that no more comes stays for itself: what was asked for before it
+// is still answered.
+func (w *blockWrite) gather(s step) (now step, then *step) {
 	for !s.last() {
 		select {
 		case next := <-w.steps:
-			next.answer = next.answer || s.answer
+			if next.err != nil {
+				return s, &next
+			}
 			s = next
 		default:
-			return s
+			return s, nil
 		}
 	}
-	return s
+	return s, nil
 }
 
-// do carries out a step. It says whether the call is over.
+// do carries out a step. It says whether the call is over, as it is after an error.
 func (w *blockWrite) do(s step) (over bool, err error) {
 	reply := new(pb.WriteReply)
 	switch {
@@ -213,5 +220,6 @@ func (w *blockWrite) do(s step) (over bool, err error) {
 			return true, err
 		}
 	}
-	return s.commit, w.stream.Send(reply)
+	err = w.stream.Send(reply)
+	return s.commit || err != nil, err
 }
