@@ -15,7 +15,7 @@ import (
 type container struct {
 	id   uint64
 	disk *disk
-	make func() error // its folder, once
+	make func() error // its folder, once; it must not fail when the container is durable
 
 	// epoch counts what takes blocks away, so that an entry of the cache that was begun before
 	// is not put there after.

@@ -114,6 +114,7 @@ func (d *disk) readContainer(key, value []byte) (*container, error) {
 	}
 	c := newContainer(d, binary.BigEndian.Uint64(key[1:]))
 	c.created, c.closed, c.durable = r.created, r.closed, true
+	c.make = func() error { return nil } // its folder was durable before its record
 	return c, nil
 }
 
