@@ -59,10 +59,14 @@ func (a *app) locations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if options.Tokens, err = a.locationsTokens(ctx); err != nil {
+		return err
+	}
 	s, err := server.StartLocations(ctx, options)
 	if err != nil {
 		return err
 	}
+	sayTokens(logger, s.Addr(), options.Tokens)
 	return a.serve(ctx, s, "muster locations", options.Dir, logger)
 }
 
