@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// renewals are when a lease was renewed, after the beginning of a test.
+type renewals struct {
+	began time.Time
+	at    []time.Duration
+	lease time.Duration
+	err   error
+	hang  bool // until the call's deadline
+}
+
+func (r *renewals) renew(ctx context.Context) (time.Duration, error) {
+	r.at = append(r.at, time.Since(r.began))
+	if r.hang {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return r.lease, r.err
+}
+
+// leasesOf runs a test in a bubble, with leases of 60 s.
+func leasesOf(t *testing.T, test func(l *leases, r *renewals)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &renewals{began: time.Now(), lease: time.Minute}
+		l := &leases{renew: r.renew}
+		test(l, r)
+		l.wait()
+	})
+}
+
+func (r *renewals) expect(t *testing.T, seconds ...time.Duration) {
+	t.Helper()
+	synctest.Wait()
+	if len(r.at) != len(seconds) {
+		t.Fatalf("renewed at %v, want %v s", r.at, seconds)
+	}
+	for i, s := range seconds {
+		if r.at[i] != s*time.Second {
+			t.Fatalf("renewed at %v, want %v s", r.at, seconds)
+		}
+	}
+}
+
+func TestLeaseIsRenewedWhileFilesAreWritten(t *testing.T) {
+	leasesOf(t, func(l *leases, r *renewals) {
+		time.Sleep(time.Hour)
+		r.expect(t)
+		r.began = time.Now()
+		l.add(time.Minute)
+		time.Sleep(30 * time.Second)
+		l.add(time.Minute) // is no other goroutine
+		time.Sleep(35 * time.Second)
+		r.expect(t, 20, 40, 60)
+		l.remove()
+		time.Sleep(20 * time.Second)
+		r.expect(t, 20, 40, 60, 80)
+		l.remove()
+		time.Sleep(time.Hour)
+		r.expect(t, 20, 40, 60, 80)
+	})
+}
+
+func TestLeaseBeginsAgain(t *testing.T) {
+	leasesOf(t, func(l *leases, r *renewals) {
+		for range 3 {
+			l.add(time.Minute)
+			time.Sleep(10 * time.Second)
+			l.remove()
+		}
+		r.expect(t)
+		l.add(time.Minute)
+		time.Sleep(25 * time.Second)
+		r.expect(t, 50)
+		l.remove()
+	})
+}
+
+// A renewal that failed is made again soon: several times before the lease has ended.
+func TestFailedRenewalIsMadeAgain(t *testing.T) {
+	leasesOf(t, func(l *leases, r *renewals) {
+		r.err = errors.New("away")
+		l.add(time.Minute)
+		time.Sleep(33 * time.Second)
+		r.expect(t, 20, 25, 30)
+		r.err = nil
+		time.Sleep(30 * time.Second)
+		r.expect(t, 20, 25, 30, 35, 55)
+		l.remove()
+	})
+}
+
+// A call that hangs takes a third of the lease, so that another comes before its end.
+func TestHangingRenewalEnds(t *testing.T) {
+	leasesOf(t, func(l *leases, r *renewals) {
+		r.hang = true
+		l.add(time.Minute)
+		time.Sleep(50 * time.Second)
+		r.expect(t, 20, 45)
+		l.remove()
+	})
+}
+
+// The server may make the lease shorter, or longer, at any time.
+func TestLeaseHasTheLengthThatTheServerSays(t *testing.T) {
+	leasesOf(t, func(l *leases, r *renewals) {
+		l.add(time.Minute)
+		r.lease = 30 * time.Second
+		time.Sleep(35 * time.Second)
+		r.expect(t, 20, 30)
+		r.lease = 0 // what no server says is not renewed all the time
+		time.Sleep(6 * time.Second)
+		if len(r.at) > 8 {
+			t.Errorf("renewed at %v", r.at)
+		}
+		l.remove()
+	})
+}
