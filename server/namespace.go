@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/muster-fs/muster"
@@ -37,7 +38,7 @@ type handlers struct {
 
 var _ pb.DRPCNamespaceServer = (*handlers)(nil)
 
-// features are what clients may ask for by name.
+// features are what clients may ask for by name, and "tokens" beside them if the cluster has tokens.
 var features = []string{"compression", "list", "list-locations", "list-page", "locate", "own-entries", "request-ids", "snapshot", "write"}
 
 // Capabilities says what the server can do and which bounds it keeps.
@@ -46,7 +47,11 @@ func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) 
 	if err != nil {
 		return nil, err
 	}
-	bounds := h.lister.Config()
+	bounds, has := h.lister.Config(), slices.Clone(features)
+	if ring, err := h.keys.current(); err == nil && ring != nil {
+		has = append(has, "tokens")
+		slices.Sort(has)
+	}
 	return &pb.CapabilitiesReply{
 		Version:          h.version,
 		RowSchema:        rows.SchemaVersion,
@@ -57,7 +62,7 @@ func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) 
 		MaxMessageBytes:  rpc.MaxMessage,
 		MaxBatchCommands: muster.MaxBatchCommands,
 		MaxBatchBytes:    muster.MaxBatchBytes,
-		Features:         features,
+		Features:         has,
 		User:             caller.User,
 		Superuser:        h.tree.Superuser(&caller),
 	}, nil

@@ -125,6 +125,19 @@ func TestAFileIsRecoveredWhenItsWriterIsSilent(t *testing.T) {
 	})
 }
 
+// TestWhatIsCommittedDecides: the writer has, and was gone before it finished the file.
+func TestWhatIsCommittedDecides(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		f := k.begin("/f", penOne)
+		for i, s := range []stored{{70, false}, {60, true}, {50, false}} {
+			k.write(f.nodes[i], f.file, f.block, s)
+		}
+		time.Sleep(3 * time.Minute)
+		k.expect("later", f, "60", "60 committed", "60 committed", "-")
+	})
+}
+
 // TestARecoveryGoesOnAsReplicasComeBack: a replica that does not answer may be the only one with data.
 func TestARecoveryGoesOnAsReplicasComeBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -19,15 +19,20 @@ func (s *signing) token(b blockOfFile, maxLength int64) []byte {
 	return s.Token(b.BlockID, maxLength, b.file)
 }
 
-// signRead returns what signs for a user who reads; nil: there are no tokens. If the keys are not known
-// yet, since the server has only just started, it waits for the service's first answer.
+// signRead returns what signs for a user who reads; nil: there are no tokens.
 func (h *handlers) signRead(ctx context.Context, caller *muster.Identity) (*signing, error) {
+	return h.signFor(ctx, caller, token.Read)
+}
+
+// signFor returns what signs for a user; nil: there are no tokens. If the keys are not known yet, since
+// the server has only just started, it waits for the service's first answer.
+func (h *handlers) signFor(ctx context.Context, caller *muster.Identity, modes token.Modes) (*signing, error) {
 	if _, err := h.keys.current(); err != nil {
 		if _, err := h.keys.renewed(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return h.keys.signer(caller.User, token.Read)
+	return h.keys.signer(caller.User, modes)
 }
 
 // signAll gives the answer what makes a token for each of its blocks, up to its length.
@@ -39,13 +44,4 @@ func (d *description) signAll() {
 	}
 	d.located.Grant, d.located.Macs = d.sign.Grant(), macs
 	d.located.GrantMs = max(1, time.Until(d.sign.Expires()).Milliseconds())
-}
-
-// signWrite returns the token by which a user writes a block.
-func (h *handlers) signWrite(caller *muster.Identity, t target) ([]byte, error) {
-	s, err := h.keys.signer(caller.User, token.Write)
-	if err != nil {
-		return nil, err
-	}
-	return s.token(blockOfFile{idOf(t.block), t.file}, t.blockSize), nil
 }

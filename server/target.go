@@ -77,9 +77,8 @@ type target struct {
 	block     muster.Block
 }
 
-// target says where a block is to be written, and signs that the caller may. The datanodes are in
-// the order of the container's members, which is the same each time.
-func (h *handlers) target(ctx context.Context, caller *muster.Identity, t target) (*pb.WriteTarget, error) {
+// target says where a block is to be written, and has a token for it. The datanodes are in the order of the container's members, which is the same each time.
+func (h *handlers) target(ctx context.Context, sign *signing, t target) (*pb.WriteTarget, error) {
 	var nodes []*pb.Node
 	var at []uint32
 	if t.given != nil {
@@ -93,14 +92,15 @@ func (h *handlers) target(ctx context.Context, caller *muster.Identity, t target
 		}
 		nodes, at = reply.GetNodes(), reply.GetMembers()
 	}
-	w := &pb.WriteTarget{Block: &pb.BlockID{Container: t.block.Container, LocalId: t.block.LocalID}}
+	w := &pb.WriteTarget{
+		Block: &pb.BlockID{Container: t.block.Container, LocalId: t.block.LocalID},
+		Token: sign.token(blockOfFile{idOf(t.block), t.file}, t.blockSize),
+	}
 	for _, i := range at {
 		if i == 0 || int(i) > len(nodes) {
 			return nil, fmt.Errorf("%w: container %d: node %d of a table of %d", muster.ErrCorrupt, t.block.Container, i, len(nodes))
 		}
 		w.Nodes = append(w.Nodes, nodes[i-1])
 	}
-	var err error
-	w.Token, err = h.signWrite(caller, t)
-	return w, err
+	return w, nil
 }

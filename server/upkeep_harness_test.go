@@ -140,6 +140,18 @@ func (d *disks) isDown(n muster.NodeNumber) bool {
 	return d.down[n]
 }
 
+// unfinished returns the blocks of a datanode that nobody has committed.
+func (d *disks) unfinished(n muster.NodeNumber) (list []*pb.UnfinishedBlock) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, b := range d.blocks[n] {
+		if !b.committed {
+			list = append(list, rpc.UnfinishedToPB(&muster.UnfinishedBlock{Block: id, File: d.files[id]}))
+		}
+	}
+	return list
+}
+
 // on says what a datanode has of a block: "-", "5" or "5 committed".
 func (d *disks) on(n muster.NodeNumber, b muster.BlockID) string {
 	d.mu.Lock()
@@ -154,11 +166,9 @@ func (d *disks) on(n muster.NodeNumber, b muster.BlockID) string {
 	return fmt.Sprint(s.length)
 }
 
-// scriptedService is a location service that knows of the blocks that nobody has committed,
-// and whose calls can fail.
+// scriptedService is a location service whose calls can fail.
 type scriptedService struct {
 	*locationCalls
-	disks   *disks
 	away    func() error
 	missing func() bool // reports are
 }
@@ -170,27 +180,11 @@ func (s *scriptedService) LocationsStatus(ctx context.Context, r *pb.LocationsSt
 	return s.locationCalls.LocationsStatus(ctx, r)
 }
 
-func (s *scriptedService) Unfinished(context.Context, *pb.UnfinishedRequest) (*pb.UnfinishedReply, error) {
+func (s *scriptedService) Unfinished(ctx context.Context, r *pb.UnfinishedRequest) (*pb.UnfinishedReply, error) {
 	if err := s.away(); err != nil {
 		return nil, err
 	}
-	s.disks.mu.Lock()
-	defer s.disks.mu.Unlock()
-	reply := new(pb.UnfinishedReply)
-	for _, n := range s.registry.Datanodes() {
-		if s.disks.down[n.Node.Number] {
-			continue
-		}
-		reply.Nodes = append(reply.Nodes, rpc.NodeToPB(&n.Node))
-		for id, b := range s.disks.blocks[n.Node.Number] {
-			if !b.committed {
-				reply.Blocks = append(reply.Blocks, &pb.Unfinished{Node: uint32(len(reply.Nodes)), Block: &pb.UnfinishedBlock{
-					Block: &pb.BlockID{Container: id.Container, LocalId: id.LocalID}, File: s.disks.files[id],
-				}})
-			}
-		}
-	}
-	return reply, nil
+	return s.locationCalls.Unfinished(ctx, r)
 }
 
 func (s *scriptedService) Container(ctx context.Context, r *pb.ContainerRequest) (*pb.ContainerReply, error) {
@@ -228,7 +222,7 @@ func newKept(t *testing.T, o Leases) *kept {
 		t.Fatal(err)
 	}
 	k.registry = r
-	k.service = &scriptedService{&locationCalls{registry: r, serving: t.Context()}, k.disks, func() error {
+	k.service = &scriptedService{&locationCalls{registry: r, serving: t.Context()}, func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return k.outage
@@ -265,7 +259,8 @@ func (k *kept) beat(ctx context.Context, known *pb.RegisterReply) {
 		if k.isDown(muster.NodeNumber(known.Number)) {
 			continue
 		}
-		if _, err := k.service.Heartbeat(ctx, &pb.HeartbeatRequest{Number: known.Number, Session: known.Session}); err != nil {
+		_, err := k.service.Heartbeat(ctx, &pb.HeartbeatRequest{Number: known.Number, Session: known.Session, Unfinished: k.unfinished(muster.NodeNumber(known.Number))})
+		if err != nil {
 			k.Errorf("heartbeat: %v", err)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks/token"
 	"github.com/muster-fs/muster/namespace"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -34,8 +35,11 @@ func (h *handlers) StartWrite(ctx context.Context, r *pb.StartWriteRequest) (*pb
 	if err != nil {
 		return nil, err
 	}
-	commands, given := []muster.Command{start}, (*pb.AllocateReply)(nil)
+	commands, given, sign := []muster.Command{start}, (*pb.AllocateReply)(nil), (*signing)(nil)
 	if r.GetFirstBlock() {
+		if sign, err = h.signFor(ctx, &w.caller, token.Write); err != nil {
+			return nil, err
+		}
 		var add muster.AddBlock
 		if given, add.Block, err = h.allocate(ctx, start.Replication, nil); err != nil {
 			return nil, err
@@ -65,7 +69,7 @@ func (h *handlers) StartWrite(ctx context.Context, r *pb.StartWriteRequest) (*pb
 		t = target{file: reply.File, blockSize: f.blockSize, block: f.last}
 	}
 	if r.GetFirstBlock() {
-		reply.Target, err = h.target(ctx, &w.caller, t)
+		reply.Target, err = h.target(ctx, sign, t)
 	}
 	return reply, err
 }
@@ -134,6 +138,10 @@ func (h *handlers) AddBlock(ctx context.Context, r *pb.AddBlockRequest) (*pb.Add
 	if err != nil {
 		return nil, err
 	}
+	sign, err := h.signFor(ctx, &w.caller, token.Write)
+	if err != nil {
+		return nil, err
+	}
 	given, block, err := h.allocate(ctx, before.replication, r.GetFailed())
 	if err != nil {
 		return nil, err
@@ -155,7 +163,7 @@ func (h *handlers) AddBlock(ctx context.Context, r *pb.AddBlockRequest) (*pb.Add
 		h.closeContainer(ctx, before.last.Container)
 	}
 	reply := new(pb.AddBlockReply)
-	reply.Target, err = h.target(ctx, &w.caller, t)
+	reply.Target, err = h.target(ctx, sign, t)
 	return reply, err
 }
 
