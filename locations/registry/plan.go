@@ -213,12 +213,18 @@ func (v *review) takeBack() bool {
 	return true
 }
 
-// fill has replicas completed where they are.
+// fill has replicas completed where they are, as many as are needed.
 func (v *review) fill(incomplete []muster.NodeNumber) {
+	lacking := min(len(incomplete), v.need-v.complete)
+	v.missing += lacking
 	for _, n := range incomplete {
-		v.missing++
-		if v.mayOrder(n) {
-			v.copyTo(n)
+		if v.under(n, muster.OrderCopy) != nil {
+			lacking--
+		}
+	}
+	for _, n := range incomplete {
+		if lacking > 0 && v.mayOrder(n) && v.copyTo(n) {
+			lacking--
 		}
 	}
 }
