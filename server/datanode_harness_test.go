@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,4 +196,22 @@ func (n *dn) stream(ctx context.Context, id muster.BlockID, token []byte, offset
 		length = muster.MaxBlockSize
 	}
 	return verified(&all, offset, length)
+}
+
+// logBuffer is a log that is looked at.
+type logBuffer struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.text.Bytes())
 }
