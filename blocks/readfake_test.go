@@ -45,6 +45,7 @@ const (
 	cut      trouble = "cut connection" // without an answer
 	half     trouble = "half an answer" // then the connection is cut
 	stuck    trouble = "no answer"
+	held     trouble = "late answer" // when the test lets it
 )
 
 // codes are those that some troubles are answered with.
@@ -79,6 +80,7 @@ type shelf struct {
 	script func(a asked) trouble
 	conns  map[*shelfConn]struct{}
 	freed  chan struct{} // closed when stuck calls end
+	hold   chan struct{} // closed when held calls go on
 	most   int           // connections at a time
 }
 
@@ -196,6 +198,13 @@ func (s *shelf) took() []asked {
 	return calls
 }
 
+// seen returns the calls so far, the first message of each.
+func (s *shelf) seen() []asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
 // look notes a call and says what becomes of it.
 func (s *shelf) look(a asked) (data []byte, what trouble, freed chan struct{}) {
 	s.mu.Lock()
@@ -222,6 +231,14 @@ func (s *shelf) answer(ctx context.Context, a asked, reply *rpc.ReadReply) error
 			c.half.Store(true)
 		}
 		s.mu.Unlock()
+	case held:
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-freed:
+			return muster.ErrUnavailable
+		case <-s.hold:
+		}
 	case stuck:
 		select {
 		case <-ctx.Done():
