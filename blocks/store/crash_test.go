@@ -76,7 +76,7 @@ var pool = sync.OnceValue(func() []byte { return random(newRand(99), 2*muster.Ch
 // may happen while the store is opened too, and checks after each recovery: what was committed is
 // readable and right, every acknowledged byte is there, and there is nothing else.
 func TestCrashesLoseNothingAcknowledged(t *testing.T) {
-	overSeeds(t, 40, func(t *testing.T, rng *rand.Rand) {
+	overSeeds(t, 25, func(t *testing.T, rng *rand.Rand) {
 		mem, disk := vfs.NewStrictMem(), &dyingDisk{}
 		disk.failAfter(never, false, 0)
 		o := store.Options{FS: errorfs.Wrap(mem, disk), Handles: 4}
