@@ -237,7 +237,7 @@ func (v *review) replicate() {
 			v.there = append(v.there, o.target)
 		}
 	}
-	for len(v.there) < v.need {
+	for len(v.there) < v.need && v.mayCopy() {
 		n, ok := v.target()
 		if !ok || !v.copyTo(n) {
 			return
@@ -307,6 +307,15 @@ func (v *review) drop(n muster.NodeNumber) bool {
 	s.drops++
 	v.decision.orders = append(v.decision.orders, &order{kind: muster.OrderDrop, container: v.container, target: n, progress: v.now})
 	return true
+}
+
+// mayCopy says whether bounds allow a copy to a datanode that has nothing yet.
+func (v *review) mayCopy() bool {
+	if v.copies >= v.bounds.copies {
+		return false
+	}
+	sources := v.sources(muster.NoNode)
+	return len(sources) > 0 && v.sites[sources[0]].sources < v.bounds.copiesPerNode
 }
 
 // copyTo orders a copy to a datanode, if there is a source for it, and bounds allow it.

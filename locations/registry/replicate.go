@@ -16,8 +16,9 @@ const (
 	passCloses = endedMost
 )
 
-// decideStep is for how many containers that need a look mu is held at a time.
-const decideStep = 16
+// decideStep is for how many containers that need a look mu is held at a time, at least: of many
+// datanodes the description costs as much as many containers.
+const decideStep = 64
 
 // round is a walk over all containers, in as many passes as it takes.
 type round struct {
@@ -61,7 +62,7 @@ func (r *Registry) pass(ctx context.Context, w round) round {
 	slices.SortFunc(looks, func(a, b look) int {
 		return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(a.id, b.id))
 	})
-	for some := range slices.Chunk(looks, decideStep) {
+	for some := range slices.Chunk(looks, max(decideStep, len(r.view.Load().Nodes)/16)) {
 		r.decide(&w, some)
 	}
 	return r.endPass(w)
@@ -175,8 +176,10 @@ func (r *Registry) decide(w *round, looks []look) {
 		for _, o := range d.orders {
 			r.give(o)
 		}
-		if r.orders.memories[l.id] = s.memory; s.memory.empty() {
+		if s.memory.empty() {
 			delete(r.orders.memories, l.id)
+		} else {
+			r.orders.memories[l.id] = s.memory
 		}
 		if d.missing > 0 {
 			w.missing++
