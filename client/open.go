@@ -95,9 +95,9 @@ func layoutOf(l *Located) blocks.Layout {
 // uses Read, Seek and WriteTo, and waits for none of them. Errors are *fs.PathError, but for
 // a bare io.EOF, and for those of the writer that WriteTo is given.
 //
-// The file is the one that the path named when it was opened. If it was replaced, renamed or
-// removed since, then reading goes on as long as its blocks are where they were; after that
-// it fails, with muster.ErrChanged or muster.ErrNotFound.
+// The file is the one that the path named when it was opened. If it was replaced or removed
+// since, reading goes on until its blocks are deleted, and fails from then on. If it was
+// renamed, it goes on until the server has to be asked where the blocks are now.
 //
 // It is to be closed. While nobody reads it, it holds no connection.
 type File struct {
@@ -118,6 +118,14 @@ func (f *File) Name() string { return f.name }
 
 // Stat returns the file's status when it was opened, an Info. Nothing is fetched.
 func (f *File) Stat() (fs.FileInfo, error) { return f.info, nil }
+
+// Size returns how many bytes the file has, as far as is known: those when it was opened, or
+// at the last Refresh.
+func (f *File) Size() int64 { return f.file.Length() }
+
+// Refresh looks whether the file has more bytes by now, since somebody writes it. It fails
+// with muster.ErrChanged if the path names another file by now.
+func (f *File) Refresh(ctx context.Context) error { return f.failure("refresh", f.file.Refresh(ctx)) }
 
 // Read fills p from the cursor on. Less comes at the end of the file, or before a failure;
 // at the end it is 0 and io.EOF.
