@@ -36,6 +36,9 @@ func (f *File) nextChunk(b *block, want int64) error {
 		f.discard(c.ahead.shift())
 	}
 	window := min(2*c.run, f.options.ReadAhead)
+	if len(c.ahead.reads) > 0 && c.ahead.reads[0].hasFailed() {
+		f.drop() // that was then
+	}
 	if len(c.ahead.reads) == 0 {
 		from, to := b.piece(c.at, max(min(want, muster.MaxTransfer), min(window/4, muster.MaxTransfer)))
 		if window > 0 && to < c.at+window {
@@ -59,6 +62,16 @@ func (f *File) nextChunk(b *block, want int64) error {
 func (b *block) piece(at, n int64) (from, to int64) {
 	from, to = b.align(at-b.offset, min(at-b.offset+n, b.length))
 	return from + b.offset, min(to, from+muster.MaxTransfer) + b.offset
+}
+
+// hasFailed says whether it is over, and was for nothing.
+func (r *read) hasFailed() bool {
+	select {
+	case <-r.done:
+		return r.err != nil
+	default:
+		return false
+	}
 }
 
 // await makes the piece what r has read.
