@@ -40,6 +40,9 @@ A server that asks a location service elsewhere (locations.server) has no datano
 processes of their own, see muster datanode.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("datanodes") && a.config.Locations.Server != "" && a.config.Datanode.Count > 0 {
+				return fmt.Errorf("--datanodes %d, and locations.server is %s: datanodes of that location service are processes of their own, see muster datanode", a.config.Datanode.Count, a.config.Locations.Server)
+			}
 			return parent.run(cmd.Context(), a.stdin, func(ctx context.Context) error { return a.up(ctx, direct) })
 		},
 	}
