@@ -119,12 +119,12 @@ func (s *Store) containerFor(id uint64) (*container, error) {
 	return c, nil
 }
 
-// emptiest returns the disk with the most room; nil if none takes blocks.
+// emptiest returns the disk with the most room, or of several, the one with the fewest bytes; nil if none takes blocks.
 func (s *Store) emptiest() (best *disk) {
-	var most uint64
+	var most, least uint64
 	for _, d := range s.disks {
-		if st := d.state(); st.State == DiskOK && (best == nil || st.Free > most) {
-			best, most = d, st.Free
+		if st := d.state(); st.State == DiskOK && (best == nil || st.Free > most || st.Free == most && st.Used < least) {
+			best, most, least = d, st.Free, st.Used
 		}
 	}
 	return best

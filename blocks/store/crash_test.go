@@ -78,10 +78,8 @@ var pool = sync.OnceValue(func() []byte { return random(newRand(99), 2*muster.Ch
 func TestCrashesLoseNothingAcknowledged(t *testing.T) {
 	overSeeds(t, 25, func(t *testing.T, rng *rand.Rand) {
 		mem, disk := vfs.NewStrictMem(), &dyingDisk{}
-		disk.failAfter(never, false, 0)
 		o := store.Options{FS: errorfs.Wrap(mem, disk), Handles: 4}
-		s, err := store.Open([]string{"a"}, o)
-		must(t, err)
+		s := recoverStore(t, mem, disk, o, rng)
 		workers := make([]*worker, 1+rng.IntN(4))
 		for i := range workers {
 			workers[i] = &worker{t: t, rng: newRand(rng.Uint64()), disk: disk, first: 1 + 10*uint64(i)}

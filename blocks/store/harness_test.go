@@ -133,32 +133,39 @@ func read(t testing.TB, s *store.Store, b muster.BlockID, want []byte) {
 	}
 }
 
-// faults is what goes wrong with the files below a folder.
+// faults is what goes wrong with some files.
 type faults struct {
-	under  string
-	block  bool         // only block files, and what is read
-	reads  atomic.Bool  // reading fails
-	writes atomic.Bool  // writing and syncing fails
-	full   atomic.Bool  // writing fails for want of space
-	one    atomic.Value // string: reading only of files whose path ends so fails
+	where  atomic.Pointer[string] // only with paths that have this in them; nil is nothing
+	reads  atomic.Bool
+	writes atomic.Pointer[error] // how writing, syncing and removing fails; nil is not
 }
 
 func (f *faults) MaybeError(op errorfs.Op, path string) error {
-	if !strings.HasPrefix(path, f.under) || op == errorfs.OpFileClose {
+	where := f.where.Load()
+	if where == nil || !strings.Contains(path, *where) || op == errorfs.OpFileClose {
 		return nil
 	}
-	fail := func(err error) error { return &fs.PathError{Op: "test", Path: path, Err: err} }
-	one, _ := f.one.Load().(string)
-	reading := op.OpKind() == errorfs.OpKindRead
-	switch {
-	case reading && one != "" && strings.HasSuffix(path, one) && op == errorfs.OpFileReadAt:
-		return fail(syscall.EIO)
-	case reading && f.reads.Load():
-		return fail(syscall.EIO)
-	case !reading && f.writes.Load():
-		return fail(syscall.EIO)
-	case !reading && f.full.Load():
-		return fail(syscall.ENOSPC)
+	var err error
+	if op.OpKind() == errorfs.OpKindRead {
+		if f.reads.Load() {
+			err = syscall.EIO
+		}
+	} else if e := f.writes.Load(); e != nil {
+		err = *e
 	}
-	return nil
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: "test", Path: path, Err: err}
 }
+
+// hit makes files fail. A nil error leaves writing well.
+func (f *faults) hit(where string, reads bool, writes error) {
+	f.reads.Store(reads)
+	if f.writes.Store(nil); writes != nil {
+		f.writes.Store(&writes)
+	}
+	f.where.Store(&where)
+}
+
+func (f *faults) heal() { f.where.Store(nil) }

@@ -61,6 +61,9 @@ func (d *disk) makeNew() error {
 		return kv.Error(err)
 	}
 	used := it.First()
+	if used && string(it.Key()) == string(scrubKey()) { // of a crash before this was done
+		used = it.Next()
+	}
 	if err := it.Close(); err != nil {
 		return kv.Error(err)
 	}
@@ -82,6 +85,14 @@ func (d *disk) makeNew() error {
 		return corrupt("it has blocks in %q, but no metadata of them", d.path())
 	}
 	d.scrubs.last.since = d.store.now()
+	b := &batch{b: d.kv.DB.NewBatch()}
+	b.set(scrubKey(), appendScrub(nil, d.scrubs.last))
+	if b.err != nil {
+		return kv.Error(b.err)
+	}
+	if err := d.kv.Commit(b.b, func() {}); err != nil {
+		return err
+	}
 	return d.kv.Complete()
 }
 

@@ -275,10 +275,10 @@ func (d *disk) readScrub() error {
 	if err != nil {
 		return err
 	}
-	d.scrubs.last = scrubRecord{since: d.store.now()}
-	if found {
-		d.scrubs.last, err = decodeScrub(v)
+	if !found {
+		return corrupt("the record of scrubbing is missing")
 	}
+	d.scrubs.last, err = decodeScrub(v)
 	return err
 }
 
