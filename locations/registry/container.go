@@ -53,8 +53,8 @@ type found struct {
 	index int // erasure-coded: from 1
 }
 
-// where appends the replicas of a container that count, members first and stale ones last. The
-// caller holds mu.
+// where returns the replicas of a container that count, members first and stale ones last, in an empty
+// slice that has room. The caller holds mu.
 func (r *Registry) where(dst []found, c *container) []found {
 	stale := false
 	add := func(n *node, index int) {
@@ -78,10 +78,25 @@ func (r *Registry) where(dst []found, c *container) []found {
 			add(n, int(p.index))
 		}
 	}
+	if r.orders.copies > 0 {
+		dst = r.withoutTargets(dst, c)
+	}
 	if stale {
 		slices.SortStableFunc(dst, func(a, b found) int { return int(a.health) - int(b.health) })
 	}
 	return dst
+}
+
+// withoutTargets leaves out replicas that are being copied, or completed, as long as there are others:
+// most blocks may be missing there. The caller holds mu.
+func (r *Registry) withoutTargets(all []found, c *container) []found {
+	target := func(f found) bool {
+		return slices.ContainsFunc(r.orders.of[c.id], func(o *order) bool { return o.target == f.number && o.kind == muster.OrderCopy })
+	}
+	if !slices.ContainsFunc(all, func(f found) bool { return !target(f) }) {
+		return all
+	}
+	return slices.DeleteFunc(all, target)
 }
 
 // place returns where a container is, on nodes that it appends to nodes. The caller holds mu.

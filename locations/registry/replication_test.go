@@ -208,6 +208,10 @@ func TestAnOrderWithoutProgressIsMadeAnew(t *testing.T) {
 			t.Fatalf("ordered: %+v", all)
 		}
 		first := all[0].ID
+		has(t, r, dn[1], false, 0, 1)
+		if got := lookup(t, r, 1).Nodes; !slices.Equal(got, []muster.NodeNumber{0}) {
+			t.Errorf("readers are told of %v while it is copied", got)
+		}
 		hear(t, r, dn[2], registry.OrderResult{ID: first})
 		hear(t, r, dn[1], registry.OrderResult{ID: first + 1})
 		for blocks := range uint64(9) {
