@@ -141,6 +141,7 @@ func (a *app) stop(s running) error {
 func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error) {
 	dir, err := filepath.Abs(c.Data)
 	datanodes := server.LocalDatanodes{Count: c.Datanode.Count, Options: sharedDatanodeOptions(c, logger)}
+	datanodes.Options.Host = c.Datanode.Host
 	if c.Locations.Server != "" {
 		datanodes.Count = 0
 	}
