@@ -232,8 +232,8 @@ func TestFullDisk(t *testing.T) {
 
 // TestSystemSaysFull has the system refuse to write, whatever it said about room.
 func TestSystemSaysFull(t *testing.T) {
-	now := time.UnixMilli(1_700_000_000_000)
-	s, mem, f, data := twoDisks(t, store.Options{Now: func() time.Time { return now }})
+	now := newClock()
+	s, mem, f, data := twoDisks(t, store.Options{Now: now.Now})
 	w, err := s.Create(id(1, 9), 1)
 	must(t, err)
 	must(t, write(w, 0, data[:2*piece], piece))
@@ -257,7 +257,7 @@ func TestSystemSaysFull(t *testing.T) {
 	must(t, s.Commit(id(1, 9), 2*piece)) // recovery needs no room but in the metadata
 	read(t, s, id(1, 9), data[:2*piece])
 	f.heal()
-	now = now.Add(time.Minute)
+	now.Add(time.Minute)
 	wantStates(t, s, store.DiskOK, store.DiskOK)
 	put(t, s, id(1, 10), data)
 }

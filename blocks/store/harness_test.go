@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/vfs"
 	"github.com/cockroachdb/pebble/vfs/errorfs"
@@ -68,6 +69,18 @@ func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { test(t, newRand(seed)) })
 	}
 }
+
+// clock is a time that tests set.
+type clock struct{ ms atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.ms.Store(1_700_000_000_000)
+	return c
+}
+
+func (c *clock) Now() time.Time      { return time.UnixMilli(c.ms.Load()) }
+func (c *clock) Add(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

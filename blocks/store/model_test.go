@@ -22,7 +22,7 @@ type model struct {
 	o      store.Options
 	dirs   []string
 	s      *store.Store
-	now    time.Time
+	now    *clock
 	blocks map[muster.BlockID]*modelBlock
 	closed map[uint64]bool
 	dead   map[muster.BlockID]time.Time // tombstones
@@ -42,14 +42,14 @@ type modelBlock struct {
 func TestModel(t *testing.T) {
 	overSeeds(t, 20, func(t *testing.T, rng *rand.Rand) {
 		m := &model{
-			t: t, rng: rng, dirs: []string{"a", "b", "c"}[:1+rng.IntN(3)], now: time.UnixMilli(1_700_000_000_000),
+			t: t, rng: rng, dirs: []string{"a", "b", "c"}[:1+rng.IntN(3)], now: newClock(),
 			blocks: map[muster.BlockID]*modelBlock{}, closed: map[uint64]bool{}, dead: map[muster.BlockID]time.Time{}, seen: map[uint64]store.Container{},
 		}
-		m.o = store.Options{FS: vfs.NewMem(), Handles: 1 + rng.IntN(6), Now: func() time.Time { return m.now }}
+		m.o = store.Options{FS: vfs.NewMem(), Handles: 1 + rng.IntN(6), Now: m.now.Now}
 		m.open()
 		for range 600 {
 			m.step()
-			m.now = m.now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
+			m.now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
 		}
 		m.compare()
 		must(t, m.s.Close())
@@ -124,7 +124,7 @@ func (m *model) create(b muster.BlockID) {
 	switch {
 	case m.closed[b.Container] && !copied:
 		m.want(err, muster.ErrChanged)
-	case m.blocks[b] != nil, dead && m.now.Sub(died) < store.TombstoneLife:
+	case m.blocks[b] != nil, dead && m.now.Now().Sub(died) < store.TombstoneLife:
 		m.want(err, muster.ErrExists)
 	case m.want(err, 0):
 		m.blocks[b] = &modelBlock{w: w}
@@ -159,7 +159,7 @@ func (m *model) write(id muster.BlockID) {
 // settled notes that what was written of a block is durable.
 func (m *model) settled(id muster.BlockID, b *modelBlock) {
 	if len(b.more) > 0 || b.committed {
-		b.touched = m.now
+		b.touched = m.now.Now()
 		m.closed[id.Container] = m.closed[id.Container]
 	}
 	b.data, b.more = append(b.data, b.more...), nil
@@ -224,7 +224,7 @@ func (m *model) recover(id muster.BlockID) {
 			must(m.t, b.w.Close())
 		}
 		if !b.committed {
-			b.touched = m.now
+			b.touched = m.now.Now()
 		}
 		b.w, b.more, b.data, b.committed = nil, nil, b.data[:length], true
 	}
@@ -238,7 +238,7 @@ func (m *model) delete(id muster.BlockID) {
 		must(m.t, b.w.Close())
 	}
 	if m.s.Deleted(id) {
-		m.dead[id] = m.now
+		m.dead[id] = m.now.Now()
 	} else if b != nil || m.exists(id.Container) {
 		m.t.Fatalf("block %v left no tombstone", id)
 	}
@@ -368,10 +368,10 @@ func (m *model) stat(id muster.BlockID, b *modelBlock) {
 // TestModelCoversWhatItSays keeps the model honest: its blocks are of all kinds.
 func TestModelCoversWhatItSays(t *testing.T) {
 	m := &model{
-		t: t, rng: newRand(1), dirs: []string{"a"}, now: time.UnixMilli(1_700_000_000_000),
+		t: t, rng: newRand(1), dirs: []string{"a"}, now: newClock(),
 		blocks: map[muster.BlockID]*modelBlock{}, closed: map[uint64]bool{}, dead: map[muster.BlockID]time.Time{}, seen: map[uint64]store.Container{},
 	}
-	m.o = store.Options{FS: vfs.NewMem(), Now: func() time.Time { return m.now }}
+	m.o = store.Options{FS: vfs.NewMem(), Now: m.now.Now}
 	m.open()
 	defer func() { must(t, m.s.Close()) }()
 	kinds := map[string]bool{}

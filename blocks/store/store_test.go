@@ -138,11 +138,16 @@ func TestBadCalls(t *testing.T) {
 }
 
 func TestRecoveryCutsABlock(t *testing.T) {
-	data := random(newRand(4), 2*muster.ChunkBytes+3*piece+77)
-	for _, length := range []int{0, 1, piece - 1, piece, piece + 1, muster.ChunkBytes, muster.ChunkBytes + 1, 2 * muster.ChunkBytes, len(data) - 1, len(data)} {
-		mem := vfs.NewMem()
-		s := open(t, store.Options{FS: mem}, "a")
-		b := id(5, 6)
+	data := random(newRand(4), muster.ChunkBytes+3*piece+77)
+	mem := vfs.NewMem()
+	s := open(t, store.Options{FS: mem}, "a")
+	lengths := []int{0, 1, piece - 1, piece, piece + 1, muster.ChunkBytes, muster.ChunkBytes + 1, len(data) - 1, len(data)}
+	for i, length := range lengths {
+		data := data
+		if length < muster.ChunkBytes {
+			data = data[:5*piece+9]
+		}
+		b := id(5, 1+uint64(i))
 		w, err := s.Create(b, 8)
 		must(t, err)
 		must(t, write(w, 0, data, muster.MaxTransfer))
@@ -154,23 +159,25 @@ func TestRecoveryCutsABlock(t *testing.T) {
 		wantCode(t, w.Write(int64(len(data)), nil, nil), muster.ErrExists) // the writer is done for
 		wantCode(t, w.Commit(), muster.ErrExists)
 		must(t, w.Close())
-		for range 2 {
-			read(t, s, b, data[:length])
-			info, err := s.Stat(b)
+	}
+	for range 2 {
+		for i, length := range lengths {
+			read(t, s, id(5, 1+uint64(i)), data[:length])
+			info, err := s.Stat(id(5, 1+uint64(i)))
 			must(t, err)
 			if !slices.Equal(info.Chunks, chunksOf(data[:length])) {
 				t.Fatalf("cut to %d: wrong checksums of chunks", length)
 			}
-			must(t, s.Close())
-			s = open(t, store.Options{FS: mem}, "a")
 		}
+		must(t, s.Close())
+		s = open(t, store.Options{FS: mem}, "a")
 	}
 }
 
 func TestUnfinishedBlocksSurvive(t *testing.T) {
 	mem := vfs.NewMem()
-	now := time.UnixMilli(1_700_000_000_000)
-	o := store.Options{FS: mem, Now: func() time.Time { return now }}
+	now := newClock()
+	o := store.Options{FS: mem, Now: now.Now}
 	s := open(t, o, "a")
 	data := random(newRand(5), 6*piece)
 	w, err := s.Create(id(1, 1), 4)
@@ -188,7 +195,7 @@ func TestUnfinishedBlocksSurvive(t *testing.T) {
 	wantCode(t, err, muster.ErrNoData)
 	must(t, s.Close())
 
-	now = now.Add(time.Hour)
+	now.Add(time.Hour)
 	s = open(t, o, "a")
 	if got := s.Unfinished(2*time.Hour, 10); len(got) != 0 {
 		t.Fatalf("younger than asked: %v", got)
@@ -208,8 +215,8 @@ func TestUnfinishedBlocksSurvive(t *testing.T) {
 
 func TestDeletedBlocksStayAway(t *testing.T) {
 	mem := vfs.NewMem()
-	now := time.UnixMilli(1_700_000_000_000)
-	o := store.Options{FS: mem, Now: func() time.Time { return now }}
+	now := newClock()
+	o := store.Options{FS: mem, Now: now.Now}
 	s := open(t, o, "a")
 	data := random(newRand(6), 2*piece)
 	put(t, s, id(1, 1), data)
@@ -240,7 +247,7 @@ func TestDeletedBlocksStayAway(t *testing.T) {
 		must(t, s.Close())
 		s = open(t, o, "a")
 	}
-	now = now.Add(store.TombstoneLife)
+	now.Add(store.TombstoneLife)
 	if s.Deleted(id(1, 1)) {
 		t.Fatal("a tombstone outlives its time")
 	}

@@ -177,7 +177,7 @@ func (w *Writer) Write(offset int64, data, checksums []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if err := w.append(data); err != nil {
+	if err := w.append(data, offset); err != nil {
 		return w.wrap("write", err)
 	}
 	w.mu.Lock()
@@ -221,7 +221,7 @@ func (w *Writer) check(offset int64, data, checksums []byte) error {
 
 // append writes to the file. If that fails, what the file ends with is unknown, so it ends all
 // writing.
-func (w *Writer) append(data []byte) error {
+func (w *Writer) append(data []byte, offset int64) error {
 	d := w.container.disk
 	if err := w.container.takesData(w); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (w *Writer) append(data []byte) error {
 	if err := d.makeRoom(int64(len(data)), false); err != nil {
 		return err
 	}
-	if _, err := w.file.Write(data); err != nil {
+	if _, err := w.file.WriteAt(data, offset); err != nil {
 		err = d.ioError("write", err, w.id)
 		w.stop(err)
 		return err
