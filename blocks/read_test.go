@@ -17,16 +17,17 @@ import (
 func TestFilesOfAllModes(t *testing.T) {
 	for _, m := range []Mode{Auto, ByChunk, ByStream} {
 		t.Run(m.String(), func(t *testing.T) {
-			l := newLibrary(t, 3, DatanodesOptions{}, 3<<20+5, 7, 2<<20, 100_000)
+			const first = 1<<20 + 5
+			l := newLibrary(t, 3, DatanodesOptions{}, first, 7, 2<<20, 100_000)
 			o := quick
 			o.Mode = m
 			f := l.open(o)
-			for _, offset := range []int64{0, 1, 16384, 3 << 20, 3<<20 + 5, 3<<20 + 12, 5 << 20, 5<<20 + 50000, int64(len(l.data)) - 1, int64(len(l.data)), 9 << 20, math.MaxInt64} {
-				for _, n := range []int{0, 1, 100, 16384, 70000, 1 << 20, 3 << 20} {
+			for _, offset := range []int64{0, 1, 16384, first - 5, first, first + 7, 3 << 20, int64(len(l.data)) - 1, int64(len(l.data)), 9 << 20, math.MaxInt64} {
+				for _, n := range []int{0, 1, 100, 16384, 70000, 3 << 20} {
 					l.checkAt(f, offset, n)
 				}
 			}
-			if err := iotest.TestReader(io.NewSectionReader(f, 3<<20-2000, 9000), l.data[3<<20-2000:][:9000]); err != nil {
+			if err := iotest.TestReader(io.NewSectionReader(f, first-200, 500), l.data[first-200:][:500]); err != nil {
 				t.Error(err)
 			}
 			got, err := io.ReadAll(iotest.HalfReader(f))

@@ -70,7 +70,9 @@ type shelf struct {
 	node   muster.Node
 	server *rpc.Server
 	served chan error
-	away   atomic.Bool // nobody can connect
+	away   atomic.Bool  // nobody can connect
+	dialed atomic.Int64 // connections that are open
+	most   atomic.Int64 // of them at a time
 
 	listener net.Listener
 
@@ -81,7 +83,6 @@ type shelf struct {
 	conns  map[*shelfConn]struct{}
 	freed  chan struct{} // closed when stuck calls end
 	hold   chan struct{} // closed when held calls go on
-	most   int           // connections at a time
 }
 
 // shelfConn is a connection to a shelf.
@@ -122,7 +123,6 @@ func (l *shelfListener) Accept() (net.Conn, error) {
 	l.shelf.mu.Lock()
 	defer l.shelf.mu.Unlock()
 	l.shelf.conns[c] = struct{}{}
-	l.shelf.most = max(l.shelf.most, len(l.shelf.conns))
 	return c, nil
 }
 
@@ -258,7 +258,7 @@ func (s *shelf) answer(ctx context.Context, a asked, reply *rpc.ReadReply) error
 	}
 	from := a.from / n * n
 	to := min((a.from+a.length+n-1)/n*n, int64(len(data)))
-	reply.Data, reply.Offset, reply.Checksums = slices.Clone(data[from:to]), from, nil
+	reply.Data, reply.Offset, reply.Checksums = data[from:to], from, nil
 	for p := range slices.Chunk(reply.Data, n) {
 		reply.Checksums = binary.LittleEndian.AppendUint32(reply.Checksums, crc32.Checksum(p, castagnoli))
 	}
@@ -270,6 +270,7 @@ func (s *shelf) answer(ctx context.Context, a asked, reply *rpc.ReadReply) error
 	case empty:
 		reply.Data, reply.Checksums = nil, nil
 	case flipped:
+		reply.Data = slices.Clone(reply.Data)
 		reply.Data[len(reply.Data)/2] ^= 4
 	case shifted:
 		reply.Offset += n
@@ -410,18 +411,41 @@ func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"
 
 func (l *library) dial(ctx context.Context, address string) (net.Conn, error) {
 	for _, s := range l.shelves {
-		if address != net.JoinHostPort(s.node.Host, strconv.Itoa(int(s.node.Port))) {
-			continue
-		}
-		if s.away.Load() {
-			return nil, errors.New("connection refused")
-		}
-		if p, ok := s.listener.(*pipes); ok {
-			return p.dial(ctx)
+		if address == net.JoinHostPort(s.node.Host, strconv.Itoa(int(s.node.Port))) {
+			return s.dial(ctx, address)
 		}
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", address)
+	return nil, errors.New("no such host")
+}
+
+func (s *shelf) dial(ctx context.Context, address string) (nc net.Conn, err error) {
+	if s.away.Load() {
+		return nil, errors.New("connection refused")
+	}
+	if p, ok := s.listener.(*pipes); ok {
+		nc, err = p.dial(ctx)
+	} else {
+		nc, err = new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	open := s.dialed.Add(1)
+	for most := s.most.Load(); open > most && !s.most.CompareAndSwap(most, open); most = s.most.Load() {
+	}
+	return &dialedConn{Conn: nc, shelf: s}, nil
+}
+
+// dialedConn is the readers' end of a connection.
+type dialedConn struct {
+	net.Conn
+	shelf *shelf
+	once  sync.Once
+}
+
+func (c *dialedConn) Close() error {
+	c.once.Do(func() { c.shelf.dialed.Add(-1) })
+	return c.Conn.Close()
 }
 
 // append adds a block of random bytes to the file.

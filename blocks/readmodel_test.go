@@ -19,9 +19,9 @@ var readSeed = flag.Uint64("readseed", 0, "the only seed of TestReaderModel; 0: 
 // TestReaderModel compares a file whose datanodes have all troubles with a slice of bytes. As
 // long as one datanode is well no read fails; one that fails has moved nothing.
 func TestReaderModel(t *testing.T) {
-	seeds := 60
+	seeds := 40
 	if testing.Short() {
-		seeds = 8
+		seeds = 3
 	}
 	for i := range seeds {
 		seed := uint64(i) + rand.Uint64()<<16

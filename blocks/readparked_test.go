@@ -165,7 +165,7 @@ func TestNoFileOfReadersCanLock(t *testing.T) {
 func TestManyReadersOfOneFile(t *testing.T) {
 	reads := 1000
 	if testing.Short() {
-		reads = 200
+		reads = 50
 	}
 	for _, m := range []Mode{Auto, ByChunk, ByStream} {
 		t.Run(m.String(), func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestNoReaderWaitsForALock(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				p := make([]byte, 65536)
-				for i := range 200 {
+				for i := range 50 {
 					if _, err := f.ReadAt(p, int64(i)*5000); err != nil {
 						t.Error(err)
 					}
