@@ -51,6 +51,10 @@ type Options struct {
 	// there. Empty: where the calls come from.
 	Reader string
 
+	// Datanodes bound the connections to datanodes. Their DialTimeout is that above, if it
+	// is 0.
+	Datanodes blocks.DatanodesOptions
+
 	// Umask is taken away from the modes of new entries, as a process's umask is.
 	// 0: 022. NoUmask: nothing.
 	Umask fs.FileMode
@@ -78,6 +82,9 @@ func (o Options) Validate() error {
 	case o.CommandTimeout < 0 || o.CommandTimeout > maxCommandTimeout:
 		return fmt.Errorf("%w: CommandTimeout is %v; use at most %v, or 0 for %v", muster.ErrInvalid, o.CommandTimeout, maxCommandTimeout, defaultCommandTimeout)
 	}
+	if err := o.Datanodes.Validate(); err != nil {
+		return fmt.Errorf("datanodes: %w", err)
+	}
 	return checkReader(o.Reader)
 }
 
@@ -99,6 +106,7 @@ func (o Options) withDefaults() Options {
 	o.DialTimeout = orDefault(o.DialTimeout, defaultDialTimeout)
 	o.Attempts = orDefault(o.Attempts, defaultAttempts)
 	o.CommandTimeout = orDefault(o.CommandTimeout, defaultCommandTimeout)
+	o.Datanodes.DialTimeout = orDefault(o.Datanodes.DialTimeout, o.DialTimeout)
 	o.Umask = orDefault(o.Umask, defaultUmask)
 	return o
 }
@@ -165,7 +173,7 @@ func newLink(addr string, o Options) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	datanodes, err := blocks.NewDatanodes(blocks.DatanodesOptions{DialTimeout: o.DialTimeout})
+	datanodes, err := blocks.NewDatanodes(o.Datanodes)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,8 @@ import (
 // renewals are when a lease was renewed, after the beginning of a test.
 type renewals struct {
 	began time.Time
+
+	mu    sync.Mutex // guards what follows
 	at    []time.Duration
 	lease time.Duration
 	err   error
@@ -18,12 +21,22 @@ type renewals struct {
 }
 
 func (r *renewals) renew(ctx context.Context) (time.Duration, error) {
+	r.mu.Lock()
 	r.at = append(r.at, time.Since(r.began))
-	if r.hang {
+	lease, err, hang := r.lease, r.err, r.hang
+	r.mu.Unlock()
+	if hang {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	return r.lease, r.err
+	return lease, err
+}
+
+// answer sets what the server answers from now on.
+func (r *renewals) answer(lease time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lease, r.err = lease, err
 }
 
 // leasesOf runs a test in a bubble, with leases of 60 s.
@@ -39,6 +52,8 @@ func leasesOf(t *testing.T, test func(l *leases, r *renewals)) {
 func (r *renewals) expect(t *testing.T, seconds ...time.Duration) {
 	t.Helper()
 	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(r.at) != len(seconds) {
 		t.Fatalf("renewed at %v, want %v s", r.at, seconds)
 	}
@@ -86,11 +101,11 @@ func TestLeaseBeginsAgain(t *testing.T) {
 // A renewal that failed is made again soon: several times before the lease has ended.
 func TestFailedRenewalIsMadeAgain(t *testing.T) {
 	leasesOf(t, func(l *leases, r *renewals) {
-		r.err = errors.New("away")
+		r.answer(0, errors.New("away"))
 		l.add(time.Minute)
 		time.Sleep(33 * time.Second)
 		r.expect(t, 20, 25, 30)
-		r.err = nil
+		r.answer(time.Minute, nil)
 		time.Sleep(30 * time.Second)
 		r.expect(t, 20, 25, 30, 35, 55)
 		l.remove()
@@ -112,14 +127,17 @@ func TestHangingRenewalEnds(t *testing.T) {
 func TestLeaseHasTheLengthThatTheServerSays(t *testing.T) {
 	leasesOf(t, func(l *leases, r *renewals) {
 		l.add(time.Minute)
-		r.lease = 30 * time.Second
+		r.answer(30*time.Second, nil)
 		time.Sleep(35 * time.Second)
 		r.expect(t, 20, 30)
-		r.lease = 0 // what no server says is not renewed all the time
-		time.Sleep(6 * time.Second)
-		if len(r.at) > 8 {
+		r.answer(0, nil) // what no server says does not have it renewed all the time
+		time.Sleep(7 * time.Second)
+		synctest.Wait()
+		r.mu.Lock()
+		if n := len(r.at); n < 3 || n > 9 {
 			t.Errorf("renewed at %v", r.at)
 		}
+		r.mu.Unlock()
 		l.remove()
 	})
 }
