@@ -156,7 +156,13 @@ func (c AddBlock) Subject() string   { return inode(c.File) }
 func (c FinishFile) Subject() string { return inode(c.File) }
 func (c TakeLease) Subject() string  { return inode(c.File) }
 
-func inode(id uint64) string { return fmt.Sprintf("inode %d", id) }
+// inode names what has no path in a command.
+func inode(id uint64) string {
+	if id == 0 {
+		return "the file of the command before"
+	}
+	return fmt.Sprintf("inode %d", id)
+}
 
 // RequestID makes repeating a call safe: the same id gives the first call's result.
 // The zero value is none.
