@@ -303,6 +303,7 @@ func everyCall(t *testing.T, r *registry.Registry, n registry.Registered) map[st
 	_, all["allocate"] = r.Allocate(t.Context(), registry.AllocateRequest{Replication: three, Count: 1})
 	all["close"] = r.CloseContainer(t.Context(), 1)
 	all["import"] = r.Import(t.Context(), nil)
+	_, all["unfinished"] = r.Unfinished()
 	_, all["container"] = r.Container(1)
 	_, all["state"] = r.SetNodeState(t.Context(), "dn0", muster.Draining)
 	_, all["topology"] = r.Topology(t.Context(), 0, 0, time.Minute)
