@@ -43,6 +43,7 @@ type Namespace struct {
 	Superuser    string   `yaml:"superuser"`   // empty: the user that the server runs as
 	RequestAge   Duration `yaml:"request_age"` // how long results of commands are remembered for repeats
 	RequestMax   int      `yaml:"request_max"` // how many of them
+	Lease        Duration `yaml:"lease"`       // of a client that writes, after it was renewed
 }
 
 // Listing is what a page of a listing may hold.
@@ -136,6 +137,7 @@ func Default() Config {
 			MemTableSize: 16 << 20,
 			RequestAge:   Duration(10 * time.Minute),
 			RequestMax:   2_000_000,
+			Lease:        Duration(time.Minute),
 		},
 		Listing: Listing{
 			MaxPaths:    1000,

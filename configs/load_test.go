@@ -70,7 +70,7 @@ func everyKeyChanged() configs.Config {
 			Listen: "[::1]:0", MaxConnections: 7, MaxCalls: 8, StopTimeout: configs.Duration(90 * time.Minute),
 		},
 		Namespace: configs.Namespace{
-			ImageSize: 5 << 20, CacheSize: 1<<30 + 1, MemTableSize: 3 << 20, Superuser: "hdfs", RequestAge: configs.Duration(11 * time.Minute), RequestMax: 5000,
+			ImageSize: 5 << 20, CacheSize: 1<<30 + 1, MemTableSize: 3 << 20, Superuser: "hdfs", RequestAge: configs.Duration(11 * time.Minute), RequestMax: 5000, Lease: configs.Duration(9 * time.Second),
 		},
 		Listing: configs.Listing{
 			MaxPaths: 10, Limit: 11, MaxLimit: 12, PageSize: 64 << 10, SnapshotAge: configs.Duration(1500 * time.Millisecond),
@@ -110,7 +110,7 @@ func TestEveryKeyCanBeSetInTheEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
 		"DATA": "/srv/muster: 1", "SERVER_LISTEN": "[::1]:0", "SERVER_MAX_CONNECTIONS": "7", "SERVER_MAX_CALLS": "8", "SERVER_STOP_TIMEOUT": "59m",
 		"NAMESPACE_IMAGE_SIZE": "5MiB", "NAMESPACE_CACHE_SIZE": "1073741825", "NAMESPACE_MEMTABLE_SIZE": "3MiB", "NAMESPACE_SUPERUSER": "hdfs", "NAMESPACE_REQUEST_AGE": "11m",
-		"NAMESPACE_REQUEST_MAX": "5000", "LISTING_MAX_PATHS": "10", "LISTING_LIMIT": "11", "LISTING_MAX_LIMIT": "12", "LISTING_PAGE_SIZE": "64KiB",
+		"NAMESPACE_REQUEST_MAX": "5000", "NAMESPACE_LEASE": "9s", "LISTING_MAX_PATHS": "10", "LISTING_LIMIT": "11", "LISTING_MAX_LIMIT": "12", "LISTING_PAGE_SIZE": "64KiB",
 		"LOCATIONS_SERVER": "locations.example:9", "LOCATIONS_CACHE_SIZE": "13", "LOCATIONS_CACHE_TTL": "14m", "LOCATIONS_LISTEN": "[::]:0", "LOCATIONS_DATA": "/srv/locations",
 		"LOCATIONS_HEARTBEAT": "15ms", "LOCATIONS_STALE_AFTER": "16ms", "LOCATIONS_DEAD_AFTER": "17ms", "LOCATIONS_REPORT_GRACE": "18s", "LOCATIONS_RACK_FILE": "racks",
 		"LOCATIONS_CONTAINER_BLOCKS": "19", "LOCATIONS_OPEN_CONTAINERS": "20", "LOCATIONS_TOKENS": "off", "LOCATIONS_LEVELS": "root:1, dc:5:dc:dc-0, rack:2::r, node:0",

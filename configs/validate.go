@@ -22,6 +22,7 @@ func (c Config) Validate() error {
 		within("namespace.memtable_size", c.Namespace.MemTableSize, 1<<20, 2<<30),
 		within("namespace.request_age", c.Namespace.RequestAge, Duration(10*time.Minute), Duration(24*time.Hour)),
 		within("namespace.request_max", c.Namespace.RequestMax, 1000, 100_000_000),
+		within("namespace.lease", c.Namespace.Lease, Duration(time.Second), Duration(24*time.Hour)),
 		within("listing.max_paths", c.Listing.MaxPaths, 1, 1_000_000),
 		within("listing.max_limit", c.Listing.MaxLimit, 1, 100_000),
 		within("listing.limit", c.Listing.Limit, 1, c.Listing.MaxLimit),

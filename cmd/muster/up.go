@@ -158,6 +158,7 @@ func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error
 			RequestAge:    time.Duration(c.Namespace.RequestAge),
 			RequestMax:    c.Namespace.RequestMax,
 		},
+		Leases: server.Leases{Lease: time.Duration(c.Namespace.Lease)},
 		Listing: listing.Config{
 			MaxPaths:    c.Listing.MaxPaths,
 			Limit:       c.Listing.Limit,
