@@ -20,7 +20,7 @@ import (
 type DatanodesOptions struct {
 	// Connections is how many connections readers have to a datanode at most; further calls
 	// wait. Sequential readers that read by stream hold at most half of them, so that the
-	// rest is for positioned reads. 0: 8. At least 2.
+	// rest is for positioned reads. 0: 16. At least 2.
 	Connections int
 
 	// Writers is how many connections writers have to a datanode at most, one for each block
@@ -42,7 +42,7 @@ type DatanodesOptions struct {
 }
 
 const (
-	defaultConnections = 8
+	defaultConnections = 16
 	defaultWriters     = 256
 	defaultMemory      = 64 << 20
 	defaultDialTimeout = 5 * time.Second
