@@ -149,7 +149,7 @@ func (d *disk) probeWrite() error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(want)
+	_, err = f.WriteAt(want, 0)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -165,6 +165,9 @@ func TestOneBadBlockIsNotTheDisk(t *testing.T) {
 				_, _, err := s.Read(id(1, 2), 0, make([]byte, piece), nil)
 				wantCode(t, err, muster.ErrCorrupt)
 			}
+			if n := s.Stats().DamageFound; n != 1 {
+				t.Fatalf("one block is damaged, and %d were found", n)
+			}
 			wantStates(t, s, store.DiskOK, store.DiskOK)
 			want := store.Container{ID: 1, Blocks: 4, Bytes: 4 * uint64(len(data)), Damaged: 1}
 			if got := s.TakeChanges(); len(got) != 1 || got[0].Container != want {
@@ -260,4 +263,31 @@ func TestSystemSaysFull(t *testing.T) {
 	now.Add(time.Minute)
 	wantStates(t, s, store.DiskOK, store.DiskOK)
 	put(t, s, id(1, 10), data)
+}
+
+// TestOtherTroubleIsNotTheDisk has the process out of file descriptors.
+func TestOtherTroubleIsNotTheDisk(t *testing.T) {
+	s, _, f, data := twoDisks(t, store.Options{})
+	f.hit("a/blocks", false, syscall.EMFILE)
+	_, err := s.Create(id(1, 9), 1)
+	wantCode(t, err, muster.ErrUnavailable)
+	wantStates(t, s, store.DiskOK, store.DiskOK)
+	f.heal()
+	put(t, s, id(1, 9), data)
+}
+
+// TestRecoveryOfADamagedBlock refuses to give bytes a new checksum that do not match the old one.
+func TestRecoveryOfADamagedBlock(t *testing.T) {
+	s, mem, _, data := twoDisks(t, store.Options{})
+	w, err := s.Create(id(1, 9), 1)
+	must(t, err)
+	must(t, write(w, 0, data, piece))
+	_, err = w.Sync()
+	must(t, errors.Join(err, w.Close()))
+	flip(t, mem, "a/blocks/1/9", piece+7)
+	wantCode(t, s.Commit(id(1, 9), piece+20), muster.ErrCorrupt)
+	must(t, s.Commit(id(1, 9), 2*piece)) // needs no new one
+	must(t, mem.Remove("a/blocks/1/9"))
+	must(t, s.Commit(id(1, 9), 2*piece))
+	wantStates(t, s, store.DiskOK, store.DiskOK)
 }

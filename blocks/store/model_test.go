@@ -38,22 +38,43 @@ type modelBlock struct {
 	touched   time.Time
 }
 
+func newModel(t *testing.T, rng *rand.Rand, dirs ...string) *model {
+	m := &model{
+		t: t, rng: rng, dirs: dirs, now: newClock(),
+		blocks: map[muster.BlockID]*modelBlock{}, closed: map[uint64]bool{}, dead: map[muster.BlockID]time.Time{}, seen: map[uint64]store.Container{},
+	}
+	m.o = store.Options{FS: vfs.NewMem(), Handles: 1 + rng.IntN(6), Now: m.now.Now}
+	return m
+}
+
 // TestModel compares a store with maps and byte slices through random operations.
 func TestModel(t *testing.T) {
 	overSeeds(t, 20, func(t *testing.T, rng *rand.Rand) {
-		m := &model{
-			t: t, rng: rng, dirs: []string{"a", "b", "c"}[:1+rng.IntN(3)], now: newClock(),
-			blocks: map[muster.BlockID]*modelBlock{}, closed: map[uint64]bool{}, dead: map[muster.BlockID]time.Time{}, seen: map[uint64]store.Container{},
-		}
-		m.o = store.Options{FS: vfs.NewMem(), Handles: 1 + rng.IntN(6), Now: m.now.Now}
-		m.open()
-		for range 600 {
-			m.step()
-			m.now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
-		}
-		m.compare()
-		must(t, m.s.Close())
+		m := newModel(t, rng, []string{"a", "b", "c"}[:1+rng.IntN(3)]...)
+		m.run(600)
 	})
+}
+
+// TestModelOnADisk is TestModel with files of the system.
+func TestModelOnADisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for the disk")
+	}
+	overSeeds(t, 2, func(t *testing.T, rng *rand.Rand) {
+		m := newModel(t, rng, t.TempDir(), t.TempDir())
+		m.o.FS = nil
+		m.run(200)
+	})
+}
+
+func (m *model) run(steps int) {
+	m.open()
+	for range steps {
+		m.step()
+		m.now.Add(time.Duration(m.rng.IntN(1000)) * time.Millisecond)
+	}
+	m.compare()
+	must(m.t, m.s.Close())
 }
 
 func (m *model) open() {
@@ -160,7 +181,9 @@ func (m *model) write(id muster.BlockID) {
 func (m *model) settled(id muster.BlockID, b *modelBlock) {
 	if len(b.more) > 0 || b.committed {
 		b.touched = m.now.Now()
-		m.closed[id.Container] = m.closed[id.Container]
+		if !m.exists(id.Container) {
+			m.closed[id.Container] = false
+		}
 	}
 	b.data, b.more = append(b.data, b.more...), nil
 }
@@ -367,11 +390,7 @@ func (m *model) stat(id muster.BlockID, b *modelBlock) {
 
 // TestModelCoversWhatItSays keeps the model honest: its blocks are of all kinds.
 func TestModelCoversWhatItSays(t *testing.T) {
-	m := &model{
-		t: t, rng: newRand(1), dirs: []string{"a"}, now: newClock(),
-		blocks: map[muster.BlockID]*modelBlock{}, closed: map[uint64]bool{}, dead: map[muster.BlockID]time.Time{}, seen: map[uint64]store.Container{},
-	}
-	m.o = store.Options{FS: vfs.NewMem(), Now: m.now.Now}
+	m := newModel(t, newRand(1), "a")
 	m.open()
 	defer func() { must(t, m.s.Close()) }()
 	kinds := map[string]bool{}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -58,19 +59,23 @@ func (e *entry) read(offset int64, dst, checksums []byte) (int, []byte, error) {
 }
 
 // readError says what an error of reading a block's file is about, and takes the disk out or marks the
-// block.
+// block. The disk is not tested for one that is marked already: it may be read often.
 func (d *disk) readError(c *container, id muster.BlockID, err error) error {
 	d.store.counts.readErrors.Add(1)
 	if err == nil || err == io.EOF {
 		err = io.ErrUnexpectedEOF // the file is too short
-	} else if what := d.blame(err, id); what != ofFile {
-		return d.blamed(what, "read", err)
+	}
+	bad := corrupt("the disk %s cannot read it: %v", d.dir, err)
+	if c.isDamaged(id.LocalID) {
+		return bad
+	}
+	if err != io.ErrUnexpectedEOF {
+		if what := d.blame(err, id); what != ofFile {
+			return d.blamed(what, "read", err)
+		}
 	}
 	d.store.opts.Logger.Error("blocks: a block cannot be read", "block", id, "disk", d.dir, "error", err)
-	if failed := d.mark(c, id, true); failed != nil {
-		return failed
-	}
-	return corrupt("the disk %s cannot read it: %v", d.dir, err)
+	return cmp.Or(d.mark(c, id, true), bad)
 }
 
 // ioError says what an I/O error is about that is not of reading a block, and takes the disk out if it

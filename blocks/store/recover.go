@@ -73,12 +73,12 @@ func (s *Store) lastSum(c *container, id muster.BlockID, r blockRecord, length i
 	piece := make([]byte, min(muster.ChecksumBytes, r.length-at))
 	f, err := s.opts.FS.Open(c.disk.blockPath(id))
 	if err != nil {
-		return nil, c.disk.ioError("open its file", err, id)
+		return nil, c.disk.readError(c, id, err)
 	}
 	n, err := f.ReadAt(piece, at)
 	_ = f.Close() // it was only read
 	if n != len(piece) {
-		return nil, c.disk.ioError("read", err, id)
+		return nil, c.disk.readError(c, id, err)
 	}
 	if mismatch(piece, sums[sumBytes(at):]) >= 0 {
 		return nil, corrupt("the data at %d does not match its checksum", at)
