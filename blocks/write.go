@@ -21,7 +21,9 @@ type Target struct {
 
 // NextTarget gives a file another block. previous is the final length of the one before, 0 if
 // nothing of it is kept, or there is none; failed are datanodes to which nothing could be
-// written lately. If it fails with muster.ErrUnavailable it may be called again, with none.
+// written lately. If it fails with muster.ErrUnavailable it is called again, with none: then
+// the block may be on some of them, and the writer leaves these out if half of its datanodes
+// are others.
 type NextTarget func(ctx context.Context, previous int64, failed []muster.NodeNumber) (Target, error)
 
 // WriteOptions say how a file is written. The zero value works.

@@ -194,6 +194,48 @@ func TestFaultOfAllReplicas(t *testing.T) {
 	}
 }
 
+// TestDatanodeThatIsDown in a cluster that has no other: the file is on the rest. It is tried
+// once, and no more until it is needed.
+func TestDatanodeThatIsDown(t *testing.T) {
+	c := newCluster(t, 3, 3)
+	c.nodes[1].kill()
+	data := sample(3<<20 + 1)
+	c.written(WriteOptions{BlockSize: 1 << 20}, data)
+	if n := len(c.targets); n != 5 {
+		t.Errorf("%d blocks", n)
+	}
+	for _, n := range []int{0, 2} {
+		if got := c.nodes[n].calls["write"]; got < 5 {
+			t.Errorf("datanode %d took %d requests", n, got)
+		}
+	}
+}
+
+// With too few others the datanodes that have failed are tried again.
+func TestDatanodesThatComeBack(t *testing.T) {
+	c := newCluster(t, 3, 3)
+	for _, n := range c.nodes[:2] {
+		n.does(func(_ string, n int, _ *rpc.WriteRequest) fault {
+			if n <= 2 {
+				return full
+			}
+			return none
+		})
+	}
+	c.written(WriteOptions{}, sample(1000))
+	for i, n := range c.nodes {
+		committed := 0
+		for _, b := range n.blocks {
+			if b.committed && b.durable == 1000 {
+				committed++
+			}
+		}
+		if committed == 0 {
+			t.Errorf("datanode %d has nothing", i)
+		}
+	}
+}
+
 // TestCommitThatFailsSomewhere is no failure, if all have all; one that fails everywhere is.
 func TestCommitThatFailsSomewhere(t *testing.T) {
 	for failing := 1; failing <= 3; failing++ {

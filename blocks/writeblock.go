@@ -110,6 +110,18 @@ func (b *blockWriter) faulty() (nodes []muster.NodeNumber) {
 	return nodes
 }
 
+// well returns the datanodes whose replicas are committed.
+func (b *blockWriter) well() (nodes []muster.NodeNumber) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.replicas {
+		if r.committed {
+			nodes = append(nodes, r.node.Number)
+		}
+	}
+	return nodes
+}
+
 // cut ends the block at a length that all replicas have, and commits it on those that have
 // not failed, or else on any. What fails is left to the namespace: it knows the length.
 func (b *blockWriter) cut(ctx context.Context, length int64, timeout time.Duration) {
@@ -161,7 +173,7 @@ const finishAttempts = 3
 // finish makes sure that a finished block is committed somewhere. Other replicas that have
 // all of it are made to follow by the namespace.
 func (b *blockWriter) finish(ctx context.Context, timeout time.Duration) (err error) {
-	if b.anyCommitted() {
+	if len(b.well()) > 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -172,17 +184,6 @@ func (b *blockWriter) finish(ctx context.Context, timeout time.Duration) (err er
 		}
 	}
 	return fmt.Errorf("block %v is on all of its datanodes, and could be committed on none: %w", b.target.ID, err)
-}
-
-func (b *blockWriter) anyCommitted() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range b.replicas {
-		if r.committed {
-			return true
-		}
-	}
-	return false
 }
 
 // commit commits the block on some replicas. It fails if it does on all, with the last error.

@@ -72,9 +72,11 @@ type cluster struct {
 	replication int
 	mu          sync.Mutex // guards what follows
 	next        uint64
-	targets     []Target // of the file's blocks
+	targets     []Target              // of the file's blocks
+	without     [][]muster.NodeNumber // of each: datanodes that it may lack
 	lengths     []int64
 	asked       [][]muster.NodeNumber // failed datanodes of each request
+	lacking     []muster.NodeNumber   // those of the request before, if that was refused for their sake
 	refuse      func(asked int) error
 }
 
@@ -312,6 +314,7 @@ func (c *cluster) add(_ context.Context, previous int64, failed []muster.NodeNum
 	c.asked = append(c.asked, slices.Clone(failed))
 	if c.refuse != nil {
 		if err := c.refuse(len(c.asked)); err != nil {
+			c.lacking = failed
 			return Target{}, err
 		}
 	}
@@ -323,6 +326,7 @@ func (c *cluster) add(_ context.Context, previous int64, failed []muster.NodeNum
 		}
 	}
 	if len(t.Nodes) < c.replication {
+		c.lacking = failed
 		return Target{}, fmt.Errorf("%w: %d of %d datanodes", muster.ErrUnavailable, len(t.Nodes), c.replication)
 	}
 	if n := len(c.targets); n > 0 {
@@ -332,7 +336,8 @@ func (c *cluster) add(_ context.Context, previous int64, failed []muster.NodeNum
 	}
 	c.next++
 	t.ID = muster.BlockID{Container: 1 + c.next%3, LocalID: c.next}
-	c.targets, c.lengths = append(c.targets, t), append(c.lengths, 0)
+	c.targets, c.lengths, c.without = append(c.targets, t), append(c.lengths, 0), append(c.without, c.lacking)
+	c.lacking = nil
 	return t, nil
 }
 
@@ -356,7 +361,7 @@ func (c *cluster) contents(whole bool) []byte {
 	defer c.mu.Unlock()
 	all := []byte{}
 	for i, t := range c.targets {
-		length, committed := c.lengths[i], 0
+		length, committed, replicas := c.lengths[i], 0, 0
 		if length == 0 {
 			continue
 		}
@@ -366,10 +371,13 @@ func (c *cluster) contents(whole bool) []byte {
 			s.mu.Lock()
 			b := s.blocks[t.ID]
 			if b == nil || b.durable < length {
-				c.t.Errorf("block %d of %d bytes is not durable on datanode %d: %+v", i, length, n.Number, b != nil)
+				if !slices.Contains(c.without[i], n.Number) {
+					c.t.Errorf("block %d of %d bytes is not durable on datanode %d, which has something: %v", i, length, n.Number, b != nil)
+				}
 				s.mu.Unlock()
 				continue
 			}
+			replicas++
 			if b.committed {
 				committed++
 			}
@@ -378,6 +386,9 @@ func (c *cluster) contents(whole bool) []byte {
 			}
 			data = slices.Clone(b.data[:length])
 			s.mu.Unlock()
+		}
+		if 2*replicas < len(t.Nodes) {
+			c.t.Errorf("block %d is on %d of %d datanodes", i, replicas, len(t.Nodes))
 		}
 		if whole && committed == 0 && i == len(c.targets)-1 {
 			c.t.Errorf("block %d is committed nowhere", i)

@@ -95,7 +95,8 @@ func (w *Writer) begin() error {
 	return nil
 }
 
-// ask asks for another block. Datanodes that have failed are as good as none, but no worse.
+// ask asks for another block. If there are none but with datanodes that have failed, then it is
+// written without those, see spare.
 func (w *Writer) ask() error {
 	failed := make([]muster.NodeNumber, 0, len(w.failed))
 	for n, when := range w.failed {
@@ -106,8 +107,8 @@ func (w *Writer) ask() error {
 	slices.Sort(failed)
 	t, err := w.next(w.ctx, w.last, failed)
 	if errors.Is(err, muster.ErrUnavailable) && len(failed) > 0 && w.ctx.Err() == nil {
-		clear(w.failed)
 		t, err = w.next(w.ctx, w.last, nil)
+		t.Nodes = spare(t.Nodes, failed)
 	}
 	switch {
 	case err != nil:
@@ -119,6 +120,22 @@ func (w *Writer) ask() error {
 	return nil
 }
 
+// spare leaves out the datanodes that have failed, if half of them stay: a small cluster in
+// which one is down goes on with the others, and the location service sees to the missing
+// replicas. If too few would stay, those that have failed get another chance.
+func spare(nodes []muster.Node, failed []muster.NodeNumber) []muster.Node {
+	rest := make([]muster.Node, 0, len(nodes))
+	for i := range nodes {
+		if _, bad := slices.BinarySearch(failed, nodes[i].Number); !bad {
+			rest = append(rest, nodes[i])
+		}
+	}
+	if len(rest) == 0 || 2*len(rest) < len(nodes) {
+		return nodes
+	}
+	return rest
+}
+
 // complete waits until the block is committed: on all of its replicas, or on one at least if
 // all have all of it.
 func (w *Writer) complete() error {
@@ -128,6 +145,9 @@ func (w *Writer) complete() error {
 	b := w.block
 	w.retire()
 	w.leave(w.sent - w.start)
+	for _, n := range b.well() {
+		delete(w.failed, n)
+	}
 	return b.finish(w.ctx, w.options.Timeout)
 }
 
