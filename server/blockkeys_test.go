@@ -81,6 +81,7 @@ func followed(t *testing.T, run func(t *testing.T, s *keyService, k *blockKeys, 
 // keysOf names the keys that are in use.
 func keysOf(t *testing.T, k *blockKeys) string {
 	t.Helper()
+	synctest.Wait()
 	ring, err := k.current()
 	if err != nil {
 		t.Fatal(err)
@@ -104,11 +105,13 @@ func TestKeysAreAskedForAgainAndAgain(t *testing.T) {
 		}
 		s.say(&pb.BlockKeysReply{}, nil)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		sign, err := k.signer("u", token.Read)
 		if got := keysOf(t, k); got != "no block keys" || sign != nil || err != nil {
 			t.Errorf("tokens are off: %s, %v, %v", got, sign, err)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if n := s.count(); n != 63 {
 			t.Errorf("asked %d times in 62 minutes", n)
 		}
@@ -121,8 +124,10 @@ func TestHowOftenIsAskedHasBounds(t *testing.T) {
 		followed(t, func(t *testing.T, s *keyService, k *blockKeys, _ *bytes.Buffer) {
 			s.say(&pb.BlockKeysReply{RefreshMs: ms}, nil)
 			time.Sleep(time.Minute + time.Millisecond) // from here on as it says
+			synctest.Wait()
 			before := s.count()
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			if got := s.count() - before; got != want-1 {
 				t.Errorf("%d ms: asked %d times in an hour, want %d", ms, got, want-1)
 			}
@@ -295,7 +300,7 @@ func TestKeysRotateBetweenServers(t *testing.T) {
 				all = append(all, old)
 			}
 			s.tell(all...)
-			time.Sleep(37 * time.Second) // sometimes the one has heard of the new key, and sometimes the other
+			time.Sleep(37*time.Second + time.Millisecond) // sometimes the one has heard of the new key, and sometimes the other
 			sign, err := signs.signer("u", token.Read)
 			if err != nil {
 				t.Fatal(err)
