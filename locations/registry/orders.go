@@ -67,8 +67,7 @@ func (r *Registry) withdraw(o *order) {
 	if o.kind == muster.OrderCopy {
 		s.copies--
 	}
-	m := r.memory(o.container)
-	m.ended = append(m.ended, moment{o.target, time.Now()})
+	r.memory(o.container).end(o.target, time.Now())
 }
 
 // memory returns what is remembered of a container. The caller holds mu.

@@ -31,8 +31,10 @@ const (
 	dropsPerNode = 50
 )
 
-// pause is for how long a datanode that has ended an order gets no other one for the same container.
-func (b *bounds) pause() time.Duration { return b.timeout / 10 }
+// pause is for how long a datanode that has ended orders for a container gets no other one for it: longer
+// and longer, since an order that has failed may fail again, and one that is done may have changed
+// nothing.
+func (b *bounds) pause(times int) time.Duration { return b.timeout / 10 << min(times-1, 4) }
 
 // site is a datanode as planning sees it.
 type site struct {
@@ -77,7 +79,14 @@ type holding struct {
 type memory struct {
 	short   []moment  // replicas that have too few blocks, and since when
 	crowded time.Time // since when there are too many replicas; zero: there are not
-	ended   []moment  // datanodes that have ended an order, and when
+	ended   []ending  // orders that have ended not long ago
+}
+
+// ending is when a datanode ended an order last, and how many in succession.
+type ending struct {
+	node  muster.NodeNumber
+	at    time.Time
+	times int
 }
 
 // moment is a time on a datanode.
@@ -88,6 +97,18 @@ type moment struct {
 
 func (m *memory) empty() bool {
 	return len(m.short) == 0 && len(m.ended) == 0 && m.crowded.IsZero()
+}
+
+// end notes that a datanode has ended an order.
+func (m *memory) end(n muster.NodeNumber, now time.Time) {
+	for i := range m.ended {
+		if e := &m.ended[i]; e.node == n {
+			e.at = now
+			e.times++
+			return
+		}
+	}
+	m.ended = append(m.ended, ending{n, now, 1})
 }
 
 // shortSince returns since when a replica has been short, which is now if that is new.
@@ -165,7 +186,9 @@ func (v *review) whole(h holding) bool {
 // forget forgets what is long ago, and of replicas that are not there any more.
 func (v *review) forget() {
 	m := v.memory
-	m.ended = slices.DeleteFunc(m.ended, func(e moment) bool { return v.now.Sub(e.at) >= v.bounds.pause() })
+	m.ended = slices.DeleteFunc(m.ended, func(e ending) bool { // an order after the pause takes its time
+		return v.now.Sub(e.at) >= 2*v.bounds.pause(e.times)+v.bounds.timeout
+	})
 	m.short = slices.DeleteFunc(m.short, func(s moment) bool {
 		return !slices.ContainsFunc(v.holdings, func(h holding) bool { return h.node == s.node })
 	})
@@ -415,7 +438,9 @@ func (v *review) under(n muster.NodeNumber, k muster.OrderKind) *order {
 
 // recent says whether a datanode has ended an order for the container not long ago.
 func (v *review) recent(n muster.NodeNumber) bool {
-	return slices.ContainsFunc(v.memory.ended, func(e moment) bool { return e.node == n })
+	return slices.ContainsFunc(v.memory.ended, func(e ending) bool {
+		return e.node == n && v.now.Sub(e.at) < v.bounds.pause(e.times)
+	})
 }
 
 // mayOrder says whether a datanode may be given an order for the container.

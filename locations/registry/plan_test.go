@@ -177,7 +177,7 @@ func (s *planScript) named(nodes []muster.NodeNumber) (names []string) {
 // forget takes an order from those under way.
 func (s *planScript) forget(c *subject, o *order) {
 	c.orders = slices.DeleteFunc(slices.Clone(c.orders), func(x *order) bool { return x == o })
-	c.memory.ended = append(c.memory.ended, moment{o.target, s.now})
+	c.memory.end(o.target, s.now)
 	if o.kind == muster.OrderDrop {
 		s.drops--
 		s.sites[o.target].drops--
