@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"blocks":             {"rpc", "rpc/pb"},
 	"client":             {"blocks/token", "blocks", "rpc", "rpc/pb", "listing/rows"},
 	"configs":            {},
-	"bench":              {"client", "server", "listing", "listing/rows", "locations", "locations/member", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
+	"bench":              {"blocks", "client", "server", "listing", "listing/rows", "locations", "locations/member", "locations/registry", "locations/topology", "namespace", "rpc", "rpc/pb"},
 	"cmd/muster":         {"configs", "bench", "server", "client", "listing", "listing/rows", "locations", "locations/registry", "locations/topology", "namespace", "rpc", "blocks/store"},
 }
 

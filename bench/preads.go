@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -17,13 +19,17 @@ import (
 // The namespace server, three datanodes and a FileServer, which has the same bytes in a file of its
 // own, are processes of their own.
 type Preads struct {
-	Size       int64 // bytes of the file
-	Positioned int   // bytes of a positioned read
-	Sequential int   // bytes of a sequential read
-	Beside     []int // goroutines that read beside the sequential reader, each number measured by itself
-	Alone      []int // goroutines that read alone
+	Size       int64    // bytes of the file
+	Positioned int      // bytes of a positioned read
+	Sequential int      // bytes of a sequential read
+	Beside     []int    // goroutines that read beside the sequential reader, each number measured by itself
+	Alone      []int    // goroutines that read alone
+	Paths      []string // of the blocks: chunk and stream
 	Rounds     int
 	RoundTime  time.Duration
+
+	// Profile takes a CPU profile of this process while it reads; nil: none is made.
+	Profile io.Writer
 
 	// Dir is an empty folder. The others start servers in processes of their own.
 	Dir            string
@@ -47,7 +53,7 @@ type PreadsMeasurement struct {
 func NewPreads() Preads {
 	return Preads{
 		Size: 256 << 20, Positioned: 64 << 10, Sequential: 1 << 20, Beside: []int{1, 8}, Alone: []int{1, 8, 32},
-		Rounds: 3, RoundTime: 10 * time.Second,
+		Paths: []string{chunkPath, streamPath}, Rounds: 3, RoundTime: 10 * time.Second,
 	}
 }
 
@@ -64,6 +70,11 @@ func (e *Preads) Validate() error {
 	case len(numbers) > 0 && (slices.Min(numbers) < 1 || slices.Max(numbers) > maxCallers):
 		return fmt.Errorf("%w: %d goroutines; use numbers from 1 to %d", muster.ErrInvalid, numbers, maxCallers)
 	}
+	for _, path := range e.Paths {
+		if path != chunkPath && path != streamPath {
+			return fmt.Errorf("%w: path %q; use chunk or stream", muster.ErrInvalid, path)
+		}
+	}
 	return validateRounds(e.Rounds, e.RoundTime)
 }
 
@@ -77,6 +88,12 @@ func (e *Preads) Run(ctx context.Context) (all []PreadsMeasurement, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
+	if e.Profile != nil {
+		if err := pprof.StartCPUProfile(e.Profile); err != nil {
+			return nil, err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	cases := e.cases()
 	set, stop := e.Progress.begin("reading a block", len(cases)*(e.Rounds+1))
 	defer stop()
@@ -109,7 +126,7 @@ func (c preadsCase) String() string {
 }
 
 func (e *Preads) cases() (all []preadsCase) {
-	for _, path := range []string{chunkPath, streamPath} {
+	for _, path := range e.Paths {
 		for _, n := range e.Beside {
 			all = append(all, preadsCase{path, n, true})
 		}

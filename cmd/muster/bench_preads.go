@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 )
 
 func newBenchPreadsCommand(a *app) *cobra.Command {
-	var f contestFlags
+	var (
+		f       contestFlags
+		profile string
+	)
 	e := bench.NewPreads()
 	size, positioned, sequential := configs.Size(e.Size), configs.Size(e.Positioned), configs.Size(e.Sequential)
 	cmd := &cobra.Command{
@@ -43,7 +47,7 @@ turns; figures are medians of the rounds. All bytes are compared before.`,
 			if err := e.Validate(); err != nil {
 				return usagef("%v", err)
 			}
-			return a.benchPreads(cmd.Context(), &f, &e)
+			return a.benchPreads(cmd.Context(), &f, &e, profile)
 		},
 	}
 	flags := cmd.Flags()
@@ -52,11 +56,13 @@ turns; figures are medians of the rounds. All bytes are compared before.`,
 	flags.TextVar(&sequential, "sequential", sequential, "`BYTES` of a sequential read")
 	flags.IntSliceVar(&e.Beside, "beside", e.Beside, "`NUMBERS` of goroutines that read beside the sequential reader, each measured by itself")
 	flags.IntSliceVar(&e.Alone, "alone", e.Alone, "`NUMBERS` of goroutines that read alone, each measured by itself")
+	flags.StringSliceVar(&e.Paths, "path", e.Paths, "`PATHS` of the blocks: chunk, stream")
+	flags.StringVar(&profile, "profile", "", "write CPU profiles into this `DIR`: client.pprof, and datanode-0.pprof and so on")
 	f.add(flags, &e.Rounds, &e.RoundTime, "take less than a minute: 1 round of 300ms")
 	return cmd
 }
 
-func (a *app) benchPreads(ctx context.Context, f *contestFlags, e *bench.Preads) (err error) {
+func (a *app) benchPreads(ctx context.Context, f *contestFlags, e *bench.Preads, profile string) (err error) {
 	dir, err := temporaryFolder("muster-bench-")
 	if err != nil {
 		return err
@@ -67,10 +73,22 @@ func (a *app) benchPreads(ctx context.Context, f *contestFlags, e *bench.Preads)
 		return a.startConfigured(ctx, dir, fmt.Sprintf("cluster: {key_file: %q}\n", keyFile), "up", "--datanodes=0")
 	}
 	e.ServeDatanode = func(ctx context.Context, dir, keyFile, locations string) (*bench.Process, error) {
-		return a.startConfigured(ctx, dir, fmt.Sprintf("cluster: {key_file: %q}\nlocations: {server: %q}\n", keyFile, locations), "datanode")
+		args := []string{"datanode"}
+		if profile != "" {
+			args = append(args, "--cpu-profile", filepath.Join(profile, filepath.Base(dir)+".pprof"))
+		}
+		return a.startConfigured(ctx, dir, fmt.Sprintf("cluster: {key_file: %q}\nlocations: {server: %q}\n", keyFile, locations), args...)
 	}
 	e.ServeFile = func(ctx context.Context, file string) (*bench.Process, error) {
 		return a.startChild(ctx, "bench", "serve-file", "--file", file)
+	}
+	if profile != "" {
+		file, err := createIn(profile, "client.pprof")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		e.Profile = file
 	}
 	e.Progress = a.benchProgress(ctx)
 	results, err := e.Run(ctx)
