@@ -118,8 +118,8 @@ func (c *cache) add(e *entry) {
 	}
 }
 
-// shrink takes entries other than keep out of next until the shard is within its bounds: those that were
-// not used since it looked last go first. The caller holds mu.
+// shrink takes entries other than keep out of next until the shard is within its bounds: those
+// that were not used since it looked last go first. The caller holds mu.
 func (c *cache) shrink(s *shard, next map[muster.BlockID]*entry, keep *entry) (out []*entry) {
 	const idle, any = 0, 1
 	for pass := idle; pass <= any; pass++ {

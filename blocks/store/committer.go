@@ -8,10 +8,11 @@ import (
 	kv "github.com/muster-fs/muster/store"
 )
 
-// plan fills a batch with a change of a disk's metadata. It looks first, by batch.get, which
-// sees what was planned before it, and writes nothing if it returns an error. Once the batch is
-// durable, what it returned is called, to show the change in memory; nil is nothing to show. Plans and what
-// they return run on the committer alone, one after another, and do no I/O of their own.
+// plan fills a batch with a change of a disk's metadata. It looks first, by batch.get, which sees
+// what was planned before it, and writes nothing if it returns an error. Once the batch is
+// durable, what it returned is called, to show the change in memory; nil is nothing to show.
+// Plans and what they return run on the committer alone, one after another, and do no I/O of
+// their own.
 type plan func(b *batch) (show func(), err error)
 
 // change is a plan on its way.

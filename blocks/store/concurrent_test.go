@@ -51,8 +51,8 @@ func (k *shared) delete(b muster.BlockID) {
 	k.gone[b] = true
 }
 
-// TestEverythingAtOnce writes, syncs, reads, deletes, drops, scrubs and asks at the same time, with fewer open
-// files than blocks, and closes the store in the middle of it.
+// TestEverythingAtOnce writes, syncs, reads, deletes, drops, scrubs and asks at the same time,
+// with fewer open files than blocks, and closes the store in the middle of it.
 func TestEverythingAtOnce(t *testing.T) {
 	s := open(t, store.Options{FS: vfs.NewMem(), Handles: 5, ScrubRate: 1 << 40}, "a", "b")
 	k := &shared{data: map[muster.BlockID][]byte{}, gone: map[muster.BlockID]bool{}}
@@ -187,8 +187,8 @@ func deleteBlocks(t *testing.T, s *store.Store, k *shared, done *atomic.Bool) {
 	}
 }
 
-// TestConcurrentCommitsShareSyncs commits blocks of many writers at once, with a disk whose log is slow to sync: it
-// takes fewer syncs than blocks.
+// TestConcurrentCommitsShareSyncs commits blocks of many writers at once, with a disk whose log
+// is slow to sync: it takes fewer syncs than blocks.
 func TestConcurrentCommitsShareSyncs(t *testing.T) {
 	const writers = 32
 	slow := &heldSync{FS: vfs.NewMem(), held: make(chan struct{}), release: make(chan struct{})}

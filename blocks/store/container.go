@@ -119,7 +119,8 @@ func (s *Store) containerFor(id uint64) (*container, error) {
 	return c, nil
 }
 
-// emptiest returns the disk with the most room, or of several, the one with the fewest bytes; nil if none takes blocks.
+// emptiest returns the disk with the most room, or of several, the one with the fewest bytes; nil
+// if none takes blocks.
 func (s *Store) emptiest() (best *disk) {
 	var most, least uint64
 	for _, d := range s.disks {

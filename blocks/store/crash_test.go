@@ -188,8 +188,8 @@ func (w *worker) writing() (out []*mortal) {
 	return out
 }
 
-// ok says whether something worked. It must, unless the disk fails; or the block or container is not in
-// a state for it.
+// ok says whether something worked. It must, unless the disk fails; or the block or container is
+// not in a state for it.
 func (w *worker) ok(err error) bool {
 	switch muster.CodeOf(err) {
 	case muster.OK:

@@ -97,7 +97,8 @@ const (
 	ofHost              // the process or machine lacks something else
 )
 
-// blame finds out what an I/O error on a file of the disk is about, and takes the disk out if it is that.
+// blame finds out what an I/O error on a file of the disk is about, and takes the disk out if it
+// is that.
 func (d *disk) blame(err error, except muster.BlockID) cause {
 	switch {
 	case d.alive() != nil:
@@ -213,8 +214,8 @@ const (
 
 func (s *space) refused(now time.Time) { s.refusedAt.Store(max(1, now.UnixMilli())) }
 
-// refusedLately says whether the system said a while ago that the disk is full. It may say so with room
-// free: for want of inodes, or of a quota.
+// refusedLately says whether the system said a while ago that the disk is full. It may say so
+// with room free: for want of inodes, or of a quota.
 func (s *space) refusedLately(now time.Time) bool {
 	at := s.refusedAt.Load()
 	return at != 0 && now.UnixMilli()-at < refusedFor.Milliseconds()
@@ -284,8 +285,8 @@ func (d *disk) state() Disk {
 	return out
 }
 
-// truncate cuts a file that is open for writing, where the file system can. It frees room, and nothing
-// depends on it.
+// truncate cuts a file that is open for writing, where the file system can. It frees room, and
+// nothing depends on it.
 func truncate(f any, length int64) {
 	if t, ok := f.(interface{ Truncate(size int64) error }); ok {
 		_ = t.Truncate(length)

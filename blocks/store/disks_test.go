@@ -145,7 +145,8 @@ func TestDiskComesBack(t *testing.T) {
 	}
 }
 
-// TestOneBadBlockIsNotTheDisk has one file that cannot be read: its block is damaged, and nothing else.
+// TestOneBadBlockIsNotTheDisk has one file that cannot be read: its block is damaged, and nothing
+// else.
 func TestOneBadBlockIsNotTheDisk(t *testing.T) {
 	spoil := map[string]func(mem *vfs.MemFS, f *faults){
 		"unreadable": func(_ *vfs.MemFS, f *faults) { f.hit("a/blocks/1/2", true, nil) },

@@ -19,19 +19,20 @@
 //
 // # Containers
 //
-// A container is made with its first block, on the disk with the most free space, and stays on it.
-// It exists for others once something of it is durable. [Store.Containers] is all there are;
+// A container is made with its first block, on the disk with the most free space, and stays on
+// it. It exists for others once something of it is durable. [Store.Containers] is all there are;
 // [Store.TakeChanges] is what came, went or counts otherwise than at the last take, and
-// [Store.Changes] says when there is some. A closed container takes no new blocks and no more data, but
-// copies of blocks that it lacks, by [Store.CreateCopy]; and what was written can be committed.
+// [Store.Changes] says when there is some. A closed container takes no new blocks and no more
+// data, but copies of blocks that it lacks, by [Store.CreateCopy]; and what was written can be
+// committed.
 //
 // # Disks
 //
 // An I/O error on a block leads to a test of its disk. If that passes, the block is damaged, and
 // nothing else; if it does not, or if the disk's metadata cannot be read or written, the disk has
 // failed: its containers are gone, and it is not touched again until the folder is opened again.
-// A disk with less than Options.Reserve left, or whose system says that it is full, takes no new blocks and
-// no more data (ErrUnavailable), and is read as before.
+// A disk with less than Options.Reserve left, or whose system says that it is full, takes no new
+// blocks and no more data (ErrUnavailable), and is read as before.
 //
 // # Damage
 //
@@ -45,9 +46,9 @@
 //
 // On a disk is one file a block, and a small Pebble with the metadata: see codec.go for the
 // formats. A file's data and the entry of its folder are durable before metadata that counts them
-// is written. So after a crash the metadata alone says what there is: files that it does not
-// know, and what files have past their length in it, are removed when the store is opened. Where a file
-// was deleted, metadata goes first.
+// is written. So after a crash the metadata alone says what there is: files that it does not know,
+// and what an unfinished block's file has past its length, are removed when the store is opened;
+// what a committed one's has, by the scrubber. Where a file was deleted, metadata goes first.
 //
 // # Concurrency
 //

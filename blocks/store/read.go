@@ -58,8 +58,8 @@ func (e *entry) read(offset int64, dst, checksums []byte) (int, []byte, error) {
 	return got, append(checksums, e.sums[at:at+sumBytes(n)]...), nil
 }
 
-// readError says what an error of reading a block's file is about, and takes the disk out or marks the
-// block. The disk is not tested for one that is marked already: it may be read often.
+// readError says what an error of reading a block's file is about, and takes the disk out or
+// marks the block. The disk is not tested for one that is marked already: it may be read often.
 func (d *disk) readError(c *container, id muster.BlockID, err error) error {
 	d.store.counts.readErrors.Add(1)
 	if err == nil || err == io.EOF {
@@ -78,8 +78,8 @@ func (d *disk) readError(c *container, id muster.BlockID, err error) error {
 	return cmp.Or(d.mark(c, id, true), bad)
 }
 
-// ioError says what an I/O error is about that is not of reading a block, and takes the disk out if it
-// is that.
+// ioError says what an I/O error is about that is not of reading a block, and takes the disk out
+// if it is that.
 func (d *disk) ioError(op string, err error, id muster.BlockID) error {
 	what := d.blame(err, id)
 	if what != ofRoom {

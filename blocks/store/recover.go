@@ -11,8 +11,9 @@ import (
 
 // Commit makes an unfinished block readable, cut to a length that is durable. A block that is
 // committed with this length is fine, with another one ErrExists. A Writer that the block still
-// has can do no more. Other errors are ErrNotFound and ErrNoData as of Stat, ErrInvalid for a length that is not
-// durable, and ErrCorrupt if the last bytes before it do not match their checksum.
+// has can do no more. Other errors are ErrNotFound and ErrNoData as of Stat, ErrInvalid for a
+// length that is not durable, and ErrCorrupt if the last bytes before it do not match their
+// checksum.
 func (s *Store) Commit(id muster.BlockID, length int64) error {
 	if err := s.gate.enter(); err != nil {
 		return err
@@ -62,8 +63,8 @@ func cutTo(r blockRecord, length int64) (done bool, err error) {
 	return r.committed, nil
 }
 
-// lastSum returns the checksum of the last data before a cut, nil if it is that of a whole piece. What
-// is durable of a piece never changes, so the answer stays true.
+// lastSum returns the checksum of the last data before a cut, nil if it is that of a whole piece.
+// What is durable of a piece never changes, so the answer stays true.
 func (s *Store) lastSum(c *container, id muster.BlockID, r blockRecord, length int64, sums []byte) ([]byte, error) {
 	rest := length % muster.ChecksumBytes
 	if rest == 0 || length == r.length {
@@ -86,7 +87,8 @@ func (s *Store) lastSum(c *container, id muster.BlockID, r blockRecord, length i
 	return binary.LittleEndian.AppendUint32(nil, crc32.Checksum(piece[:rest], castagnoli)), nil
 }
 
-// planCommit commits a block with a length, and with the checksum of what is before it, if that changes.
+// planCommit commits a block with a length, and with the checksum of what is before it, if that
+// changes.
 func (c *container) planCommit(b *batch, id muster.BlockID, length int64, last []byte) (show func(), cut bool, err error) {
 	if err := c.ended(); err != nil {
 		return nil, false, err

@@ -31,7 +31,8 @@ type scrubs struct {
 	now     scrubRecord // of the run that goes on
 }
 
-// Scrub has all disks scrubbed now. It returns at once: false if that is going on already, or no disk works.
+// Scrub has all disks scrubbed now. It returns at once: false if that is going on already, or no
+// disk works.
 func (s *Store) Scrub() (started bool) {
 	if s.gate.enter() != nil {
 		return false
@@ -85,7 +86,8 @@ func (d *disk) due() time.Duration {
 	return max(0, next.Sub(d.store.opts.Now()))
 }
 
-// scrub is the goroutine that scrubs the disk and removes old tombstones, until the store closes or the disk fails.
+// scrub is the goroutine that scrubs the disk and removes old tombstones, until the store closes
+// or the disk fails.
 func (d *disk) scrub() {
 	expire := time.NewTicker(expireEvery)
 	defer expire.Stop()
@@ -211,7 +213,8 @@ func (s *scrubs) count(length int64, damaged bool) {
 	}
 }
 
-// compare compares a block's file with its checksums: ErrCorrupt if it does not match, or cannot be read.
+// compare compares a block's file with its checksums: ErrCorrupt if it does not match, or cannot
+// be read.
 func (d *disk) compare(id muster.BlockID, length int64, sums, buf []byte, pace *pace) error {
 	f, err := d.store.opts.FS.Open(d.blockPath(id))
 	if err != nil {

@@ -29,7 +29,8 @@ type Store struct {
 }
 
 // Open opens the folders, and makes those that do not exist. A disk that cannot be opened counts
-// as failed, and Disks says why. It is an error if that is so of all, if a folder is named twice, or if the options are bad.
+// as failed, and Disks says why. It is an error if that is so of all, if a folder is named twice,
+// or if the options are bad.
 func Open(dirs []string, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("open the store of blocks: %w", err)
@@ -85,9 +86,9 @@ func (s *Store) openDisks(dirs []string) error {
 	return nil
 }
 
-// adopt enters the containers of a disk that was opened. Where another disk has the container as well, which
-// happens when a disk comes back after it was replaced by the copies on another, the one with more is in
-// use, and the other is left as it is.
+// adopt enters the containers of a disk that was opened. Where another disk has the container as
+// well, which happens when a disk comes back after it was replaced by the copies on another, the
+// one with more is in use, and the other is left as it is.
 func (s *Store) adopt(found []*container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

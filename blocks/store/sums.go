@@ -29,8 +29,8 @@ func mismatch(data, sums []byte) int {
 	return -1
 }
 
-// A CRC is linear: the CRC of a and then b is that of a, moved past as many bytes as b has, exclusive or
-// that of b. shifter moves a CRC past one length.
+// A CRC is linear: the CRC of a and then b is that of a, moved past as many bytes as b has,
+// exclusive or that of b. shifter moves a CRC past one length.
 type shifter [4][256]uint32
 
 var noData [muster.ChecksumBytes]byte
