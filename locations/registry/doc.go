@@ -35,7 +35,7 @@
 // # Where blocks go
 //
 // To open containers, in turn, whose members are all in service and have a disk with room. A container that is full, or of
-// which a member is drained, in maintenance, dead, or has closed or lost it, gets none, and is
+// which a member is drained, in maintenance, dead, or has closed, lost or damaged it, gets none, and is
 // closed when there is need of others. Members of a new one are the datanodes with the fewest open
 // containers, by rack: the second replica on another rack than the first, the third on the rack of
 // the second, all others, and those of erasure-coded containers, where the fewest are so far. If

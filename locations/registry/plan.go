@@ -148,7 +148,7 @@ func (v *review) forget() {
 }
 
 // count notes what a replica counts as, and says whether it is to be completed where it is.
-func (v *review) count(h holding) (complete bool) {
+func (v *review) count(h holding) (incomplete bool) {
 	s := &v.sites[h.node]
 	if v.under(h.node, muster.OrderDrop) != nil {
 		v.surplus++

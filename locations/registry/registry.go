@@ -104,9 +104,8 @@ type Stats struct {
 	Allocated  uint64 // blocks
 	Syncs      uint64 // waits for the disk
 
-	// Containers that have too few complete replicas, too many, and none that can be read, at the
-	// last look, which is after at most ten passes a million containers. Those without any block are
-	// none of them.
+	// Closed containers that have too few complete replicas, too many, and none at all since those
+	// who had one are dead, when all were looked at last. Those without any block do not count.
 	UnderReplicated, Surplus, Missing int
 	Copies, Drops                     int    // orders under way
 	OrdersDone, OrdersFailed          uint64 // orders that have ended
