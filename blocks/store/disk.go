@@ -201,13 +201,17 @@ func (d *disk) tryBlock(id muster.BlockID, r blockRecord) error {
 // space is how much room the disk has.
 type space struct {
 	written   atomic.Int64 // bytes since the system was asked last
-	full      atomic.Bool  // what it said
+	full      atomic.Bool  // what it said: less than the reserve is left
+	scarce    atomic.Bool  // less than scarcePart of it
 	refusedAt atomic.Int64 // ms; when it refused to write last; 0: never
 }
 
 const (
 	// askEvery is how many bytes are written before the system is asked again for its room.
 	askEvery = 16 << 20
+	// scarcePart is the part of the reserve that is left to what must still be written down when the
+	// disk is full: above all, what is deleted.
+	scarcePart = 4
 	// refusedFor is how long a disk counts as full after the system said so.
 	refusedFor = time.Minute
 )
@@ -235,6 +239,19 @@ func (d *disk) makeRoom(n int64, ask bool) error {
 	return nil
 }
 
+// makeDurable says whether more of a block may be made durable: what was written before the disk was
+// full may, as long as the metadata is in no danger, since a disk whose log cannot be written has
+// failed.
+func (d *disk) makeDurable() error {
+	if d.room.full.Load() {
+		d.ask()
+	}
+	if why := d.fullBecause(); d.room.scarce.Load() || d.room.refusedLately(d.store.opts.Now()) {
+		return fmt.Errorf("%w: the disk %s is full: %s", muster.ErrUnavailable, d.dir, why)
+	}
+	return nil
+}
+
 // fullBecause says why the disk counts as full, "" if it does not.
 func (d *disk) fullBecause() string {
 	switch {
@@ -256,6 +273,7 @@ func (d *disk) ask() (capacity, free uint64) {
 	}
 	reserve := uint64(d.store.opts.Reserve)
 	d.room.full.Store(free < reserve)
+	d.room.scarce.Store(free < reserve/scarcePart)
 	return capacity, max(free, reserve) - reserve
 }
 

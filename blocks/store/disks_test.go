@@ -229,8 +229,20 @@ func TestFullDisk(t *testing.T) {
 	if _, err := mem.Stat("b/blocks/2/1"); err != nil {
 		t.Fatalf("a new container is not on the disk with room: %v", err)
 	}
+	w, err = s.CreateCopy(id(2, 2), 1)
+	must(t, errors.Join(err, write(w, 0, data, piece), w.Commit()))
+
 	freeA.Store(1 << 40)
 	put(t, s, id(1, 3), data)
+	w, err = s.Create(id(1, 4), 1)
+	must(t, err)
+	must(t, write(w, 0, data, piece))
+	freeA.Store(reserve/4 - 1) // what is left is for the metadata of others
+	wantStates(t, s, store.DiskFull, store.DiskOK)
+	_, err = w.Sync()
+	wantCode(t, err, muster.ErrUnavailable)
+	freeA.Store(reserve)
+	must(t, w.Commit()) // the writer goes on
 	wantStates(t, s, store.DiskOK, store.DiskOK)
 }
 
@@ -291,4 +303,35 @@ func TestRecoveryOfADamagedBlock(t *testing.T) {
 	must(t, mem.Remove("a/blocks/1/9"))
 	must(t, s.Commit(id(1, 9), 2*piece))
 	wantStates(t, s, store.DiskOK, store.DiskOK)
+}
+
+// TestFullDiskDoesNotFail has the system refuse all writing, of metadata too.
+func TestFullDiskDoesNotFail(t *testing.T) {
+	now := newClock()
+	s, _, f, data := twoDisks(t, store.Options{Now: now.Now})
+	var ws []*store.Writer
+	for local := range uint64(3) {
+		w, err := s.Create(id(1, 20+local), 1)
+		must(t, err)
+		must(t, write(w, 0, data[:2*piece], piece))
+		ws = append(ws, w)
+	}
+	_, err := ws[0].Sync()
+	must(t, err)
+	f.hit("a/", false, syscall.ENOSPC)
+	wantCode(t, ws[0].Write(2*piece, data[2*piece:], sumsOf(data[2*piece:])), muster.ErrUnavailable)
+	for _, w := range ws {
+		_, err := w.Sync()
+		wantCode(t, err, muster.ErrUnavailable)
+		wantCode(t, w.Commit(), muster.ErrUnavailable)
+	}
+	wantStates(t, s, store.DiskFull, store.DiskOK)
+	read(t, s, id(1, 1), data)
+	f.heal()
+	now.Add(time.Minute)
+	must(t, ws[1].Commit())
+	read(t, s, id(1, 21), data[:2*piece])
+	must(t, ws[0].Close())
+	must(t, s.Commit(id(1, 20), 2*piece))
+	read(t, s, id(1, 20), data[:2*piece])
 }

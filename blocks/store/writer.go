@@ -185,6 +185,9 @@ func (w *Writer) sync(commit bool) error {
 	if length == w.durable && !commit {
 		return w.usable()
 	}
+	if err := w.container.disk.makeDurable(); err != nil {
+		return err
+	}
 	if err := w.syncFile(length); err != nil {
 		w.stop(err)
 		return err
