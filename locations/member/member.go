@@ -4,8 +4,8 @@
 // [Join] registers and starts the heartbeats, which go on until [Member.Close]. What
 // happens to the service meanwhile is not the caller's concern: a member registers again
 // with one that has been restarted, and reports all its containers when it is asked to.
-// Heartbeats wait for no report and for no order. Of two datanodes with one id the service hears the last that
-// joined; the log of the other says so.
+// Heartbeats wait for no report and for no order. Of two datanodes with one id the service hears
+// the last that joined; the log of the other says so.
 // The calls go through a pool that proves the cluster key; many members may share one, and
 // it outlives them. All of it is safe for concurrent use.
 package member

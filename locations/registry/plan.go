@@ -31,9 +31,9 @@ const (
 	dropsPerNode = 50
 )
 
-// pause is for how long a datanode that has ended orders for a container gets no other one for it: longer
-// and longer, since an order that has failed may fail again, and one that is done may have changed
-// nothing.
+// pause is for how long a datanode that has ended orders for a container gets no other one for it:
+// longer and longer, since an order that has failed may fail again, and one that is done may have
+// changed nothing.
 func (b *bounds) pause(times int) time.Duration { return b.timeout / 10 << min(times-1, 4) }
 
 // site is a datanode as planning sees it.

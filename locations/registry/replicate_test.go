@@ -175,8 +175,8 @@ func (f *farm) end(d *disk, o muster.Order) {
 	d.ended = append(d.ended, registry.OrderResult{ID: o.ID})
 }
 
-// complete is how many datanodes that are heard of, but for one, have all blocks of a container. One that
-// has been late since the last look may count.
+// complete is how many datanodes that are heard of, but for one, have all blocks of a container.
+// One that has been late since the last look may count.
 func (f *farm) complete(container uint64, but *disk) (n int) {
 	known := f.r.Datanodes()
 	for i, d := range f.disks {
