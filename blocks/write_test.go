@@ -159,6 +159,7 @@ func TestFaultOfOneReplica(t *testing.T) {
 				o.Timeout = 200 * time.Millisecond
 			}
 			w := c.written(o, data)
+			c.readable(1)
 			lastFault := f == silent && at == 4 // all was durable, and is committed elsewhere
 			if !lastFault && len(c.targets) < 2 {
 				t.Errorf("%s at request %d: %d blocks", f, at, len(c.targets))
@@ -168,6 +169,23 @@ func TestFaultOfOneReplica(t *testing.T) {
 			}
 			if w.Last() > w.Size() {
 				t.Errorf("%s at request %d: last %d of %d", f, at, w.Last(), w.Size())
+			}
+		}
+	}
+}
+
+// readable expects that each block, one that was cut too, is committed at its length on all of
+// its datanodes but one.
+func (c *cluster) readable(but muster.NodeNumber) {
+	c.t.Helper()
+	for i, t := range c.targets {
+		for _, n := range t.Nodes {
+			s := c.nodes[n.Number]
+			s.mu.Lock()
+			b := s.blocks[t.ID]
+			s.mu.Unlock()
+			if c.lengths[i] > 0 && n.Number != but && (b == nil || !b.committed || b.durable < c.lengths[i]) {
+				c.t.Errorf("block %d of %d is not committed with %d bytes on datanode %d", i, len(c.targets), c.lengths[i], n.Number)
 			}
 		}
 	}
