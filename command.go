@@ -36,7 +36,8 @@ type Mkdir struct {
 }
 
 // Create makes a file of given metadata. If the blocks do not cover the length, the
-// file is metadata only.
+// file is metadata only. Only a superuser may give it blocks, since they could be those of
+// another's file.
 type Create struct {
 	Path        string
 	Mode        uint16

@@ -250,6 +250,9 @@ func (tx *txn) create(c *muster.Create) (uint64, error) {
 	if err := checkCreate(c); err != nil {
 		return 0, err
 	}
+	if len(c.Blocks) > 0 && !tx.who.super {
+		return 0, fmt.Errorf("%w: only the superuser may say which blocks a file has, not user %q: they could be another file's", muster.ErrPermission, tx.who.User)
+	}
 	f := newFile{path: c.Path, owners: owners{c.Owner, c.Group}, mtime: c.MTime, parents: c.Parents, overwrite: c.Overwrite}
 	r := muster.Row{
 		Kind: muster.File, Mode: c.Mode, ATime: tx.stampOr(c.ATime),

@@ -275,6 +275,9 @@ func (o *oracle) create(who *muster.Identity, c muster.Create) (uint64, muster.C
 	if code := valid(c); code != muster.OK {
 		return 0, code
 	}
+	if len(c.Blocks) > 0 && !o.super(who) {
+		return 0, muster.ErrPermission
+	}
 	if c.Parents {
 		if code := o.mkparents(who, c.Path, 0o755, c.Owner, c.Group); code != muster.OK {
 			return 0, code
