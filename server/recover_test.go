@@ -184,8 +184,8 @@ func TestNothingIsDroppedWhileNobodyAnswers(t *testing.T) {
 				k.down[n] = true
 			}
 		})
-		time.Sleep(24 * time.Hour)
-		k.expect("a day later", f, "writing", "10", "10", "10")
+		time.Sleep(3 * time.Hour)
+		k.expect("hours later", f, "writing", "10", "10", "10")
 		k.change(func() { k.down[f.nodes[1]] = false })
 		time.Sleep(2 * time.Minute)
 		k.expect("when one is back", f, "10", "10", "10 committed", "10")

@@ -59,6 +59,9 @@ func TestARecoveryOverDatanodes(t *testing.T) {
 	s := p.start("/f", nil)
 	b := data(1, 300_000)
 	for i, length := range []int{300_000, 200_000, 250_000} {
+		if _, err := in.RenewLeases(p.ctx, &pb.RenewLeasesRequest{Client: p.client}); err != nil {
+			t.Fatal(err)
+		}
 		nodes.write(p.ctx, t, s.Target, i, s.File, b[:length], false)
 	}
 	eventually(t, "the file is recovered", func() bool { return in.entry(t, "/f").Flags&muster.FlagWriting == 0 })
