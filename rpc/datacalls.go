@@ -23,7 +23,12 @@ const (
 // is released. The caller releases it.
 func ReadChunk(ctx context.Context, conn drpc.Conn, request *ReadRequest, reply *ReadReply) error {
 	reply.Release()
-	err := conn.Invoke(ctx, readChunkCall, dataEncoding{}, request, reply)
+	var err error
+	if p, ok := conn.(*Pool); ok {
+		err = p.invokeDirect(ctx, readChunkCall, dataEncoding{}, request, reply)
+	} else {
+		err = conn.Invoke(ctx, readChunkCall, dataEncoding{}, request, reply)
+	}
 	if err != nil {
 		reply.Release()
 	}
@@ -111,7 +116,7 @@ type ReadChunkFunc func(ctx context.Context, request *ReadRequest, reply *ReadRe
 // HandleReadChunk lets f carry out Blocks.ReadChunk instead of the service's method, and
 // sends what it replies without copying it. It comes before Serve.
 func (s *Server) HandleReadChunk(f ReadChunkFunc) error {
-	return s.handleRaw(readChunkCall, func(ctx context.Context, request []byte, reply *outgoing) error {
+	return s.handleRaw(readChunkCall, true, func(ctx context.Context, request []byte, reply *outgoing) error {
 		c := chunkCalls.Get().(*chunkCall)
 		defer c.release()
 		if err := c.request.Unmarshal(request); err != nil {

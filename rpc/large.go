@@ -182,6 +182,7 @@ type Keeper interface {
 // got.
 type incoming struct {
 	from    io.Reader
+	again   []byte // is read before anything else
 	buffer  [8 << 10]byte
 	ahead   []byte  // in buffer: read and not given to dRPC yet
 	passing int     // bytes of the current frame that are to be given to dRPC
@@ -205,6 +206,10 @@ func (c *incoming) take() *Memory {
 func (c *incoming) Read(p []byte) (int, error) {
 	if m := c.take(); m != nil {
 		m.Release() // its call was over
+	}
+	if n := copy(p, c.again); n > 0 {
+		c.again = c.again[n:]
+		return n, nil
 	}
 	for c.passing == 0 {
 		f, ok := readFrameHead(c.ahead)

@@ -21,7 +21,7 @@ type rawHandler func(ctx context.Context, request []byte, reply *outgoing) error
 // with one request and one reply; name is the wire's, as in "/package.Service/Method". It
 // comes before Serve.
 func (s *Server) HandleRaw(name string, f RawFunc) error {
-	return s.handleRaw(name, func(ctx context.Context, request []byte, reply *outgoing) (err error) {
+	return s.handleRaw(name, false, func(ctx context.Context, request []byte, reply *outgoing) (err error) {
 		b, err := f(ctx, request, reply.fields)
 		if err == nil {
 			reply.fields = b
@@ -31,12 +31,13 @@ func (s *Server) HandleRaw(name string, f RawFunc) error {
 	})
 }
 
-func (s *Server) handleRaw(name string, f rawHandler) error {
+func (s *Server) handleRaw(name string, direct bool, f rawHandler) error {
 	m := s.methods[name]
 	if !m.unary {
 		return fmt.Errorf("rpc: %w: the service has no call %q with one request and one reply", muster.ErrInvalid, name)
 	}
-	m.raw = f
+	m.raw, m.direct = f, direct
+	s.direct = s.direct || direct
 	s.methods[name] = m
 	return nil
 }
@@ -48,11 +49,7 @@ func (c *call) runRaw(f rawHandler) error {
 	if err := ReceiveRaw(c, request); err != nil {
 		return err
 	}
-	c.reply = newOutgoing()
-	if err := f(c.ctx, *request, c.reply); err != nil {
-		return err
-	}
-	if err := checkSize(c.reply.count()); err != nil {
+	if err := c.replyTo(*request, f); err != nil {
 		return err
 	}
 	b := standIn
@@ -62,6 +59,15 @@ func (c *call) runRaw(f rawHandler) error {
 		b = c.reply.join()
 	}
 	return c.lost(c.stream.RawWrite(drpcwire.KindMessage, b))
+}
+
+// replyTo makes the reply to a request.
+func (c *call) replyTo(request []byte, f rawHandler) error {
+	c.reply = newOutgoing()
+	if err := f(c.ctx, request, c.reply); err != nil {
+		return err
+	}
+	return checkSize(c.reply.count())
 }
 
 // replied gives back the reply of a RawFunc. The call has ended, for the client too.

@@ -95,6 +95,7 @@ type Server struct {
 	log     *slog.Logger
 	mux     *drpcmux.Mux
 	methods map[string]method // by the wire's names
+	direct  bool              // there are methods for direct calls
 	counters
 
 	ctx    context.Context // of all calls; ends when a stop is not graceful any more

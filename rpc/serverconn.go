@@ -50,6 +50,12 @@ func (c *serverConn) serve() {
 		c.reject(err)
 		return
 	}
+	if c.server.direct && !c.refused {
+		if more, err := c.serveDirect(); !more {
+			c.endDirect(err)
+			return
+		}
+	}
 	o := managerOptions()
 	o.InactivityTimeout = c.server.options.IdleTimeout
 	if c.refused {
@@ -63,6 +69,16 @@ func (c *serverConn) serve() {
 		return
 	}
 	c.server.log.Debug("connection ended", "remote", c.RemoteAddr(), "error", err)
+}
+
+// endDirect ends a connection without a manager.
+func (c *serverConn) endDirect(err error) {
+	if err == nil {
+		c.lingerDirect()
+	} else {
+		c.server.log.Debug("connection ended", "remote", c.RemoteAddr(), "error", err)
+	}
+	_ = c.Close() // nothing of it is needed any more
 }
 
 // handshake reads the preface.
