@@ -3,12 +3,15 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"storj.io/drpc/drpcwire"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -217,5 +220,47 @@ func TestDirectCallsAndOthersShareTheBoundOfConnections(t *testing.T) {
 	all.Wait()
 	if n := count.most.Load(); n > 2 {
 		t.Errorf("%d connections at a time, want 2", n)
+	}
+}
+
+// Whatever comes on a connection, it ends, or is served, and others are.
+func TestGarbageBeforeDirectCallsIsSurvived(t *testing.T) {
+	server, addr, _ := startChunks(t, "", ServerOptions{}, readContent)
+	p := newPool(t, addr, PoolOptions{})
+	frame := func(kind drpcwire.Kind, id drpcwire.ID, data string) string {
+		return string(drpcwire.AppendFrame(nil, drpcwire.Frame{Kind: kind, ID: id, Done: true, Data: []byte(data)}))
+	}
+	first, second, third := drpcwire.ID{Stream: 1, Message: 1}, drpcwire.ID{Stream: 1, Message: 2}, drpcwire.ID{Stream: 1, Message: 3}
+	invoke := frame(drpcwire.KindInvoke, second, readChunkCall)
+	for name, sent := range map[string]string{
+		"nothing":                   "",
+		"bad varint":                strings.Repeat("\xff", 64),
+		"unknown kind":              "\x7f\x01\x02\x00",
+		"bad metadata":              frame(drpcwire.KindInvokeMetadata, first, "\xff\xff\xff") + invoke,
+		"a call and no message":     invoke,
+		"a message without a call":  frame(drpcwire.KindMessage, second, "x"),
+		"a large one without":       frame(drpcwire.KindMessage, second, strings.Repeat("x", largeFrom)),
+		"ids that go back":          invoke + invoke,
+		"a damaged message":         invoke + frame(drpcwire.KindMessage, third, "\xff"),
+		"a large damaged message":   invoke + frame(drpcwire.KindMessage, third, strings.Repeat("\xff", largeFrom)),
+		"half a message":            invoke + frame(drpcwire.KindMessage, third, strings.Repeat("x", 9000))[:5000],
+		"a call that is given up":   invoke + frame(drpcwire.KindCancel, third, ""),
+		"an unknown call":           frame(drpcwire.KindInvoke, second, "/x"),
+		"an unknown call, a direct": frame(drpcwire.KindInvoke, second, "/x") + frame(drpcwire.KindInvoke, drpcwire.ID{Stream: 2, Message: 1}, readChunkCall),
+	} {
+		nc, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = nc.Write([]byte(preface + sent)) // may fail half way
+		_ = nc.(*net.TCPConn).CloseWrite()
+		_, _ = io.ReadAll(nc) // until the server closes
+		_ = nc.Close()
+		if err := chunkOf(as(t.Context(), "u"), p, 3); err != nil {
+			t.Fatalf("after %s: %v", name, err)
+		}
+	}
+	if n := server.Stats().Panics; n != 0 {
+		t.Errorf("%d panics", n)
 	}
 }
