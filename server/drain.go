@@ -181,8 +181,8 @@ func (d *drain) deal(ctx context.Context, page []muster.BlockID, from, to int, o
 	return nil
 }
 
-// send has the datanodes delete their shares. It returns for each how many of its blocks, from the
-// first, it has confirmed before it failed, and notes who fails.
+// send has the datanodes delete their shares. It returns which of its blocks each has confirmed, and
+// notes who fails.
 func (d *drain) send(ctx context.Context, page []muster.BlockID, list []*share) [][]bool {
 	confirmed, errs := make([][]bool, len(list)), make([]error, len(list))
 	var group errgroup.Group

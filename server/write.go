@@ -61,7 +61,7 @@ func (h *handlers) StartWrite(ctx context.Context, r *pb.StartWriteRequest) (*pb
 	}
 	t := target{file: reply.File, blockSize: start.BlockSize, given: given}
 	if applied.Repeat { // the server may have chosen otherwise this time
-		f, err := h.writtenFile(w.holder, reply.File)
+		f, err := h.writtenFile(reply.File)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (h *handlers) AddBlock(ctx context.Context, r *pb.AddBlockRequest) (*pb.Add
 		return nil, fmt.Errorf("%w: a block of %d bytes", muster.ErrInvalid, r.GetPrevious())
 	}
 	h.leases.renew(w.holder)
-	before, err := h.writtenFile(w.holder, r.GetFile())
+	before, err := h.writtenFile(r.GetFile())
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +150,11 @@ func (h *handlers) AddBlock(ctx context.Context, r *pb.AddBlockRequest) (*pb.Add
 		muster.AddBlock{File: r.GetFile(), Holder: w.holder, Previous: r.GetPrevious(), Block: block},
 	}})
 	if err != nil {
-		return nil, h.explain(err, w.holder, r.GetFile())
+		return nil, h.explain(err, r.GetFile())
 	}
 	t := target{file: r.GetFile(), blockSize: before.blockSize, given: given}
 	if applied.Repeat {
-		f, err := h.writtenFile(w.holder, r.GetFile())
+		f, err := h.writtenFile(r.GetFile())
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func (h *handlers) FinishWrite(ctx context.Context, r *pb.FinishWriteRequest) (*
 	}
 	applied, err := h.tree.Apply(ctx, namespace.Request{ID: w.id, Caller: w.caller, Commands: commands})
 	if err != nil {
-		return nil, h.explain(err, w.holder, r.GetFile())
+		return nil, h.explain(err, r.GetFile())
 	}
 	return &pb.FinishWriteReply{Txid: applied.Txid, Length: length}, nil
 }
@@ -237,23 +237,24 @@ func writerOf(ctx context.Context, client []byte, sequence uint64) (w writer, er
 	return w, nil
 }
 
-// writtenFile returns a file that a holder writes.
-func (h *handlers) writtenFile(holder muster.Holder, id uint64) (fileState, error) {
+// writtenFile returns a file that is being written; by whom is for the tree to check.
+func (h *handlers) writtenFile(id uint64) (fileState, error) {
 	f, err := fileByID(h.tree, id)
 	if err == nil && !f.writing {
-		err = notWritten(h.leases.lease, &f)
+		err = notWritten(h.leases.lease, id)
 	}
 	return f, err
 }
 
-func notWritten(lease time.Duration, f *fileState) error {
-	return fmt.Errorf("%w: %s is not being written any more: it was finished, or its writer was silent for longer than its lease of %v and the server has closed the file; it has %d bytes",
-		muster.ErrNotFound, f.path, lease, f.length)
+// notWritten names the file by its id alone: who asks may be anybody, and not allowed to see it.
+func notWritten(lease time.Duration, id uint64) error {
+	return fmt.Errorf("%w: inode %d is not being written any more: it was finished, or its writer was silent for longer than its lease of %v and the server has closed the file at what was durable",
+		muster.ErrNotFound, id, lease)
 }
 
 // explain says in more words why a command on a file that is being written was refused, as far as
 // that is due to its writer or its lease.
-func (h *handlers) explain(err error, holder muster.Holder, id uint64) error {
+func (h *handlers) explain(err error, id uint64) error {
 	var refused *muster.CommandError
 	if !errors.As(err, &refused) || refused.Index != 0 {
 		return err
@@ -263,7 +264,7 @@ func (h *handlers) explain(err error, holder muster.Holder, id uint64) error {
 	case readErr != nil:
 		return err
 	case errors.Is(err, muster.ErrNotFound) && !f.writing:
-		return notWritten(h.leases.lease, &f)
+		return notWritten(h.leases.lease, id)
 	case errors.Is(err, muster.ErrExists) && f.writing:
 		return fmt.Errorf("%w: if it was this client's, it was silent for longer than its lease of %v, and the server recovers the file", err, h.leases.lease)
 	}

@@ -332,7 +332,10 @@ func TestBadWriteCalls(t *testing.T) {
 	}
 	_, err := in.AddBlock(p.ctx, &pb.AddBlockRequest{Client: p.client, Sequence: 1003, File: s.File})
 	wantCode(t, err, muster.ErrNotFound)
-	if !strings.Contains(err.Error(), "/open/g is not being written any more") {
+	if strings.Contains(err.Error(), "/open") {
+		t.Errorf("error %q tells a path to whoever knows an inode id", err)
+	}
+	if !strings.Contains(err.Error(), fmt.Sprintf("inode %d is not being written any more", s.File)) {
 		t.Errorf("error %q", err)
 	}
 }
