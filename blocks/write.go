@@ -122,6 +122,7 @@ type Writer struct {
 	failed   map[muster.NodeNumber]time.Time // when
 	attempts int                             // blocks given up without progress
 	closed   bool
+	lent     bool           // the room of packet is a reader's, see ReadFrom
 	err      error          // why nothing works any more
 	running  sync.WaitGroup // the replicas' goroutines
 }
@@ -167,7 +168,9 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// ReadFrom appends all that r has. It reads into the packets themselves.
+// ReadFrom appends all that r has. It reads into the packets themselves. While it waits for r,
+// another goroutine may call Size or Close, if r sees to it that this is done before Read
+// returns: then ReadFrom fails with fs.ErrClosed.
 func (w *Writer) ReadFrom(r io.Reader) (n int64, err error) {
 	if err := w.usable(); err != nil {
 		return 0, err
@@ -177,7 +180,12 @@ func (w *Writer) ReadFrom(r io.Reader) (n int64, err error) {
 		if err != nil {
 			return n, err
 		}
+		w.lent = true
 		k, err := r.Read(room)
+		w.lent = false
+		if w.closed {
+			return n, fs.ErrClosed
+		}
 		if k < 0 || k > len(room) {
 			return n, fmt.Errorf("%w: a reader that has read %d bytes into %d", muster.ErrInvalid, k, len(room))
 		}
@@ -209,10 +217,14 @@ func (w *Writer) Close() error {
 		return fs.ErrClosed
 	}
 	w.closed = true
-	if w.err == nil && (w.packet != nil && len(w.packet.data) > 0 || w.block != nil) {
+	switch {
+	case w.err != nil:
+	case w.lent:
+		_ = w.fail(fs.ErrClosed)
+	case w.packet != nil && len(w.packet.data) > 0 || w.block != nil:
 		_ = w.send(true) // w.err
 	}
-	if w.packet != nil {
+	if w.packet != nil && !w.lent {
 		w.packet.release() // without data, or it is given up
 		w.packet = nil
 	}

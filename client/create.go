@@ -91,7 +91,7 @@ func (c *Client) createFile(ctx context.Context, path string, o WriteOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	w := &FileWriter{client: c, path: path, name: clean, options: o, using: make(chan struct{}, 1)}
+	w := &FileWriter{client: c, path: path, name: clean, options: o, writing: newTurn(), using: newTurn()}
 	if o.Atomic {
 		if err := c.checkTarget(ctx, clean, o.Overwrite); err != nil {
 			return nil, err

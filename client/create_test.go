@@ -266,6 +266,47 @@ func TestAbortEndsAWriteThatWaits(t *testing.T) {
 	}
 }
 
+// TestAbortDoesNotWaitForASource that gives nothing, such as a terminal; nor does the end of
+// the client.
+func TestAbortDoesNotWaitForASource(t *testing.T) {
+	h := startHouse(t, 3)
+	for name, end := range map[string]func(*client.Client, *client.FileWriter) error{
+		"abort": func(_ *client.Client, w *client.FileWriter) error { return w.Abort(context.Background()) },
+		"close": func(c *client.Client, _ *client.FileWriter) error { return c.Close() },
+	} {
+		c, err := client.Dial(t.Context(), h.addr(), client.Options{User: "root"})
+		must(t, err)
+		w, err := c.Create(t.Context(), "/"+name)
+		must(t, err)
+		reached, more := make(chan bool), make(chan bool)
+		written := make(chan error, 1)
+		go func() {
+			_, err := w.ReadFrom(readFunc(func(p []byte) (int, error) {
+				reached <- true
+				<-more
+				clear(p) // its memory is nobody else's
+				return len(p), nil
+			}))
+			written <- err
+		}()
+		<-reached
+		more <- true
+		<-reached
+		if n := w.Size(); n == 0 {
+			t.Errorf("%s: size %d", name, n)
+		}
+		must(t, end(c, w))
+		more <- true
+		if err := <-written; !errors.Is(err, fs.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := w.Close(); err == nil {
+			t.Errorf("%s: closed", name)
+		}
+		must(t, c.Close())
+	}
+}
+
 type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }

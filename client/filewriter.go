@@ -35,7 +35,9 @@ type FileWriter struct {
 	life    context.Context         // of all that waits after Create
 	cancel  context.CancelCauseFunc // ends it
 
-	using    chan struct{} // has an element while somebody uses what follows
+	writing turn // of those who write, and of Close
+	using   turn // of who uses what follows; a writer that waits for its source has the other alone
+
 	writer   *blocks.Writer
 	block    muster.BlockID // was given last
 	sequence uint64         // of the request for another one that has failed; 0: there is none
@@ -55,19 +57,27 @@ func (w *FileWriter) Name() string { return w.path }
 
 // Size returns the bytes that were written so far, durable or not.
 func (w *FileWriter) Size() int64 {
-	defer w.use()()
+	defer w.using.take()()
 	return w.writer.Size()
 }
 
-// use waits until nobody else uses the writer.
-func (w *FileWriter) use() (done func()) {
-	w.using <- struct{}{}
-	return func() { <-w.using }
+// turn is what one goroutine has at a time; others may wait for it as long as calls take.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn.
+func (t turn) take() (back func()) {
+	t <- struct{}{}
+	return t.back
 }
+
+func (t turn) back() { <-t }
 
 // Write appends p to the file. It keeps nothing of it.
 func (w *FileWriter) Write(p []byte) (int, error) {
-	defer w.use()()
+	defer w.writing.take()()
+	defer w.using.take()()
 	if w.life.Err() != nil {
 		return 0, pathError("write", w.path, context.Cause(w.life))
 	}
@@ -84,25 +94,33 @@ func (w *FileWriter) WriteString(s string) (int, error) {
 // ReadFrom appends all that r has, and returns how much that was. io.Copy uses it, and then
 // needs no buffer. An error of r is returned as it is.
 func (w *FileWriter) ReadFrom(r io.Reader) (int64, error) {
-	defer w.use()()
+	defer w.writing.take()()
+	defer w.using.take()()
 	if w.life.Err() != nil {
 		return 0, pathError("write", w.path, context.Cause(w.life))
 	}
-	from := &source{r: r}
+	from := &source{r: r, using: w.using}
 	n, err := w.writer.ReadFrom(from)
-	if err != nil && err == from.err {
+	switch {
+	case w.life.Err() != nil:
+		err = context.Cause(w.life)
+	case err != nil && err == from.err:
 		return n, err
 	}
 	return n, pathError("write", w.path, err)
 }
 
-// source remembers whether it was the reader that failed.
+// source is the reader of ReadFrom. While it is waited for, which may take for ever, the writer
+// may be aborted. It remembers whether it was the reader that failed.
 type source struct {
-	r   io.Reader
-	err error
+	r     io.Reader
+	using turn
+	err   error
 }
 
 func (s *source) Read(p []byte) (n int, err error) {
+	s.using.back()
+	defer s.using.take()
 	n, s.err = s.r.Read(p)
 	return n, s.err
 }
@@ -118,7 +136,8 @@ func (w *FileWriter) Close() error {
 	if w.ending.Swap(true) {
 		return pathError("close", w.path, fs.ErrClosed)
 	}
-	defer w.use()()
+	defer w.writing.take()()
+	defer w.using.take()()
 	defer w.leave(fs.ErrClosed)
 	if w.life.Err() != nil {
 		return pathError("close", w.path, context.Cause(w.life))
@@ -201,7 +220,7 @@ func (w *FileWriter) Abort(ctx context.Context) error {
 		return nil
 	}
 	w.cancel(errAborted)
-	defer w.use()()
+	defer w.using.take()()
 	defer w.leave(errAborted)
 	_ = w.writer.Close() // errAborted
 	return pathError("abort", w.path, w.remove(ctx))
@@ -228,7 +247,7 @@ func (w *FileWriter) leave(cause error) {
 // shut ends the writer since its client is closed: what was written is left to the server.
 func (w *FileWriter) shut() {
 	w.cancel(errClientClosed)
-	defer w.use()()
+	defer w.using.take()()
 	_ = w.writer.Close() // errClientClosed
 }
 
