@@ -135,7 +135,6 @@ func (a *attempts) failed(s site, err error) error {
 			s.distrust()
 		}
 	}
-	a.block.served.CompareAndSwap(uint32(s.number)+1, 0)
 	t := a.trial(s.number)
 	if t == nil {
 		a.tried = append(a.tried, trial{number: s.number})

@@ -48,7 +48,7 @@ func NewFile(ctx context.Context, d *Datanodes, l Layout, refresh Refresh, o Rea
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	made, err := newLayout(d, &l, nil, time.Now())
+	made, err := newLayout(d, &l, nil, nil, time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -67,6 +68,7 @@ type where struct {
 	renew   time.Time // when to ask for another token; zero: never
 	expires time.Time
 	seen    []byte
+	forced  bool // the locations were asked for since they seemed stale
 	err     error
 }
 
@@ -76,8 +78,9 @@ type site struct {
 	*pools
 }
 
-// newLayout checks l. Blocks that old has too are shared with it, and learn where they are now.
-func newLayout(d *Datanodes, l *Layout, old *layout, now time.Time) (*layout, error) {
+// newLayout checks l, which is the answer to a question about what is stale. Blocks that old
+// has too are shared with it, and learn where they are now.
+func newLayout(d *Datanodes, l *Layout, old *layout, stale []Stale, now time.Time) (*layout, error) {
 	if l.Length < 0 {
 		return nil, fmt.Errorf("%w: a file of %d bytes", muster.ErrCorrupt, l.Length)
 	}
@@ -103,7 +106,9 @@ func newLayout(d *Datanodes, l *Layout, old *layout, now time.Time) (*layout, er
 		if b == nil || b.offset != from.Offset || b.length != from.Length {
 			b = &block{id: from.ID, offset: from.Offset, length: from.Length}
 		}
-		b.where.Store(newWhere(d, from, dials, now))
+		w := newWhere(d, from, dials, now)
+		w.forced = slices.ContainsFunc(stale, func(s Stale) bool { return s.Container == b.id.Container })
+		b.where.Store(w)
 		made.blocks = append(made.blocks, b)
 	}
 	return made, nil

@@ -142,7 +142,7 @@ func (f *File) holding() bool {
 func TestWriterThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipedLibrary(t, 1, DatanodesOptions{}, 1<<20)
-		f := l.open(ReadOptions{Mode: ByStream})
+		f := l.open(ReadOptions{Mode: ByStream, Attempts: 1}) // going on is no failure
 		var got []byte
 		n, err := f.WriteTo(writeFunc(func(p []byte) (int, error) {
 			got = append(got, p...)
@@ -194,6 +194,7 @@ func TestParkedStreamsLeaveRoom(t *testing.T) {
 		l := newPipedLibrary(t, 1, DatanodesOptions{Connections: 4}, 4<<20)
 		var files []*File
 		p := make([]byte, 100_000)
+		opened := time.Now()
 		for range 8 {
 			f := l.open(ReadOptions{Mode: ByStream})
 			files = append(files, f)
@@ -202,8 +203,8 @@ func TestParkedStreamsLeaveRoom(t *testing.T) {
 			}
 		}
 		pools := l.of(&l.shelves[0].node)
-		if len(pools.streams) != 2 {
-			t.Errorf("%d streams", len(pools.streams))
+		if took := time.Since(opened); len(pools.streams) != 2 || took > 0 {
+			t.Errorf("%d streams after %v", len(pools.streams), took)
 		}
 		positioned := func() {
 			began := time.Now()
@@ -235,6 +236,40 @@ func TestParkedStreamsLeaveRoom(t *testing.T) {
 		}
 		if most := l.shelves[0].most.Load(); most > 4 {
 			t.Errorf("%d connections", most)
+		}
+	})
+}
+
+// TestReadAheadThatFailedIsForgotten: nobody had asked for it, so who comes later tries again.
+func TestReadAheadThatFailedIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipedLibrary(t, 2, DatanodesOptions{}, 2<<20)
+		for _, s := range l.shelves {
+			s.does(func(a asked) trouble {
+				if a.from+a.length > 240_000 {
+					return flipped
+				}
+				return well
+			})
+		}
+		f := l.open(ReadOptions{Mode: ByChunk, Pause: 1})
+		p := make([]byte, 100_000)
+		for range 2 {
+			if _, err := io.ReadFull(f, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		if reads := f.cursor.ahead.reads; len(reads) == 0 || !reads[len(reads)-1].hasFailed() {
+			t.Fatal("nothing that was read ahead has failed")
+		}
+		for _, s := range l.shelves {
+			s.does(always(well))
+		}
+		got, err := io.ReadAll(f)
+		if err != nil || !bytes.Equal(got, l.data[200_000:]) {
+			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	})
 }

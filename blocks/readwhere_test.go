@@ -81,34 +81,43 @@ func TestFileThatWasReplaced(t *testing.T) {
 	})
 }
 
-// TestRefreshesAreShared: many readers that fail at once ask once.
+// TestRefreshesAreShared: many readers that fail at once ask once, also when the answer is no
+// newer than what they had.
 func TestRefreshesAreShared(t *testing.T) {
 	bothModes(t, func(t *testing.T, m Mode) {
-		l := newLibrary(t, 2, DatanodesOptions{Connections: 64}, 1<<20)
-		l.layout.Blocks[0].Nodes = l.layout.Blocks[0].Nodes[:1]
-		l.answer = func(l2 *Layout, _ int, _ []Stale) { l2.Blocks[0].Nodes = []muster.Node{l.shelves[1].node} }
-		const readers = 50
-		var failing sync.WaitGroup // until all have been told to go elsewhere
-		failing.Add(readers)
-		l.shelves[0].does(func(a asked) trouble {
-			if !(a.stream && a.message == 0) {
-				failing.Done()
-				return noBox
+		for _, newer := range []bool{true, false} {
+			l := newLibrary(t, 2, DatanodesOptions{Connections: 64}, 1<<20)
+			l.layout.Blocks[0].Nodes = l.layout.Blocks[0].Nodes[:1]
+			l.answer = func(l2 *Layout, _ int, _ []Stale) {
+				l2.Blocks[0].Nodes = []muster.Node{l.shelves[1].node}
+				if !newer {
+					l2.Blocks[0].Seen = []byte("seen-0")
+				}
 			}
-			return well
-		})
-		refresh := func(ctx context.Context, stale []Stale) (Layout, error) {
-			failing.Wait()
-			return l.ask(ctx, stale)
-		}
-		f := l.openAs(l.layout, refresh, ReadOptions{Mode: m, Pause: 1})
-		var wg sync.WaitGroup
-		for i := range readers {
-			wg.Go(func() { l.checkAtOther(f, int64(i)*1000, 5000) })
-		}
-		wg.Wait()
-		if asks := l.askedFor(); len(asks) != 1 {
-			t.Errorf("asked %d times", len(asks))
+			const readers = 50
+			var failing sync.WaitGroup // until all have been told to go elsewhere
+			failing.Add(readers)
+			l.shelves[0].does(func(a asked) trouble {
+				if !(a.stream && a.message == 0) {
+					failing.Done()
+					return noBox
+				}
+				return well
+			})
+			var f *File
+			refresh := func(ctx context.Context, stale []Stale) (Layout, error) {
+				failing.Wait()
+				return l.ask(ctx, stale)
+			}
+			f = l.openAs(l.layout, refresh, ReadOptions{Mode: m, Pause: 1})
+			var wg sync.WaitGroup
+			for i := range readers {
+				wg.Go(func() { l.checkAtOther(f, int64(i)*1000, 5000) })
+			}
+			wg.Wait()
+			if asks := l.askedFor(); len(asks) != 1 {
+				t.Errorf("asked %d times", len(asks))
+			}
 		}
 	})
 }
@@ -267,4 +276,40 @@ func TestRefreshOfTheCaller(t *testing.T) {
 	if asks := len(l.askedFor()); asks != 2 {
 		t.Errorf("asked %d times", asks)
 	}
+}
+
+// TestAttemptKeepsItsToken: the locations change while a reader pauses, which then asks the
+// datanode that it had chosen by the token that it had for it.
+func TestAttemptKeepsItsToken(t *testing.T) {
+	bothModes(t, func(t *testing.T, m Mode) {
+		for _, sequential := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				l := newPipedLibrary(t, 2, DatanodesOptions{}, 50_000)
+				l.layout.Blocks[0].Nodes = l.layout.Blocks[0].Nodes[:1]
+				l.answer = func(l2 *Layout, _ int, _ []Stale) { l2.Blocks[0].Nodes = []muster.Node{l.shelves[1].node} }
+				l.shelves[0].does(always(flipped))
+				f := l.open(ReadOptions{Mode: m, Pause: time.Second})
+				time.AfterFunc(500*time.Millisecond, func() {
+					if err := f.Refresh(context.Background()); err != nil {
+						t.Error(err)
+					}
+					l.shelves[0].does(always(well))
+				})
+				p := make([]byte, 100)
+				var err error
+				if sequential {
+					_, err = f.Read(p)
+				} else {
+					_, err = f.ReadAt(p, 0)
+				}
+				if err != nil || !bytes.Equal(p, l.data[:100]) {
+					t.Fatal(err)
+				}
+				calls := l.shelves[0].took()
+				if len(calls) != 2 || calls[0].token != "token-0" || calls[1].token != "token-0" {
+					t.Errorf("calls %+v", calls)
+				}
+			})
+		}
+	})
 }

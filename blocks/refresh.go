@@ -31,7 +31,7 @@ func (f *File) located(b *block) *where {
 		return w
 	}
 	if last := f.renewed.Load(); now.UnixNano()-last >= int64(renewAgain) && f.renewed.CompareAndSwap(last, now.UnixNano()) {
-		f.ask(nil)
+		f.ask(nil, never)
 	}
 	if now.Before(w.expires) {
 		return w
@@ -42,17 +42,22 @@ func (f *File) located(b *block) *where {
 	return b.where.Load()
 }
 
-// relocate asks where b is now, unless somebody has done so since old was known.
+// relocate asks where b is now, unless somebody has done so since old was known. An answer to
+// another question, as for new tokens, counts only if it is a newer one.
 func (f *File) relocate(b *block, old *where) (*where, error) {
 	if f.refresh == nil {
 		return old, nil
 	}
 	stale := Stale{b.id.Container, old.seen}
+	newer := func() bool {
+		w := b.where.Load()
+		return w != old && (w.forced || !bytes.Equal(w.seen, old.seen))
+	}
 	for {
-		if w := b.where.Load(); w != old && !bytes.Equal(w.seen, old.seen) {
-			return w, nil
+		if newer() {
+			return b.where.Load(), nil
 		}
-		a, mine := f.ask([]Stale{stale})
+		a, mine := f.ask([]Stale{stale}, newer)
 		if a == nil {
 			continue
 		}
@@ -76,24 +81,29 @@ func (a *asking) about(container uint64) bool {
 }
 
 // ask begins to ask for the layout, or returns what is being asked for already. nil is
-// neither: it was just over.
-func (f *File) ask(stale []Stale) (a *asking, mine bool) {
+// neither: that was just over, or known says that it was and nothing need be asked.
+func (f *File) ask(stale []Stale, known func() bool) (a *asking, mine bool) {
 	a = &asking{stale: stale, done: make(chan struct{})}
 	if !f.asking.CompareAndSwap(nil, a) {
 		return f.asking.Load(), false
 	}
-	run := func() {
-		a.err = f.adopt(stale)
+	end := func(err error) {
+		a.err = err
 		f.asking.Store(nil)
 		close(a.done)
 	}
-	if !f.tasks.start(run) {
-		a.err = f.ended()
-		f.asking.Store(nil)
-		close(a.done)
+	if known() {
+		end(nil)
+		return nil, false
+	}
+	if !f.tasks.start(func() { end(f.adopt(stale)) }) {
+		end(f.ended())
 	}
 	return a, true
 }
+
+// never is for what is to be asked in any case.
+func never() bool { return false }
 
 // wait waits until a has ended, and returns its error.
 func (f *File) wait(ctx context.Context, a *asking) error {
@@ -115,7 +125,7 @@ func (f *File) adopt(stale []Stale) error {
 	if err != nil {
 		return err
 	}
-	made, err := newLayout(f.datanodes, &l, f.layout.Load(), time.Now())
+	made, err := newLayout(f.datanodes, &l, f.layout.Load(), stale, time.Now())
 	if err != nil {
 		return err
 	}
@@ -132,7 +142,7 @@ func (f *File) Refresh(ctx context.Context) error {
 		if err := f.ended(); err != nil {
 			return err
 		}
-		a, mine := f.ask(nil)
+		a, mine := f.ask(nil, never)
 		if a == nil {
 			continue
 		}
