@@ -72,6 +72,9 @@ type Locations struct {
 	Levels          []Level  `yaml:"levels"`       // of the topology, from the root to the nodes; empty: root, rack and node
 	ContainerBlocks int      `yaml:"container_blocks"`
 	OpenContainers  int      `yaml:"open_containers"` // of one replication, at a time
+	Copies          int      `yaml:"copies"`          // of containers that lack replicas, at a time
+	CopiesPerNode   int      `yaml:"copies_per_node"` // of them, to and from one datanode each
+	ReplicaGrace    Duration `yaml:"replica_grace"`   // until a replica that lacks blocks gets them, or one too many is dropped
 	Tokens          Tokens   `yaml:"tokens"`          // whether blocks are read and written with tokens alone
 }
 
@@ -158,6 +161,9 @@ func Default() Config {
 			Levels:          []Level{},
 			ContainerBlocks: 1000,
 			OpenContainers:  8,
+			Copies:          20,
+			CopiesPerNode:   2,
+			ReplicaGrace:    Duration(5 * time.Minute),
 			Tokens:          TokensAuto,
 		},
 		Datanode: Datanode{

@@ -78,7 +78,7 @@ func everyKeyChanged() configs.Config {
 		Locations: configs.Locations{
 			Server: "locations.example:9", CacheSize: 13, CacheTTL: configs.Duration(14 * time.Minute), Listen: "[::]:0", Data: "/srv/locations",
 			Heartbeat: configs.Duration(15 * time.Millisecond), StaleAfter: configs.Duration(16 * time.Millisecond), DeadAfter: configs.Duration(17 * time.Millisecond),
-			ReportGrace: configs.Duration(18 * time.Second), RackFile: "racks", ContainerBlocks: 19, OpenContainers: 20, Tokens: configs.TokensOff,
+			ReportGrace: configs.Duration(18 * time.Second), RackFile: "racks", ContainerBlocks: 19, OpenContainers: 20, Copies: 41, CopiesPerNode: 42, ReplicaGrace: configs.Duration(43 * time.Second), Tokens: configs.TokensOff,
 			Levels: []configs.Level{{Name: "root", Cost: 1}, {Name: "dc", Cost: 5, Prefix: "dc", Default: "dc-0"}, {Name: "rack", Cost: 2, Default: "r"}, {Name: "node"}},
 		},
 		Datanode: configs.Datanode{
@@ -113,7 +113,7 @@ func TestEveryKeyCanBeSetInTheEnvironment(t *testing.T) {
 		"NAMESPACE_REQUEST_MAX": "5000", "NAMESPACE_LEASE": "9s", "LISTING_MAX_PATHS": "10", "LISTING_LIMIT": "11", "LISTING_MAX_LIMIT": "12", "LISTING_PAGE_SIZE": "64KiB",
 		"LOCATIONS_SERVER": "locations.example:9", "LOCATIONS_CACHE_SIZE": "13", "LOCATIONS_CACHE_TTL": "14m", "LOCATIONS_LISTEN": "[::]:0", "LOCATIONS_DATA": "/srv/locations",
 		"LOCATIONS_HEARTBEAT": "15ms", "LOCATIONS_STALE_AFTER": "16ms", "LOCATIONS_DEAD_AFTER": "17ms", "LOCATIONS_REPORT_GRACE": "18s", "LOCATIONS_RACK_FILE": "racks",
-		"LOCATIONS_CONTAINER_BLOCKS": "19", "LOCATIONS_OPEN_CONTAINERS": "20", "LOCATIONS_TOKENS": "off", "LOCATIONS_LEVELS": "root:1, dc:5:dc:dc-0, rack:2::r, node:0",
+		"LOCATIONS_CONTAINER_BLOCKS": "19", "LOCATIONS_OPEN_CONTAINERS": "20", "LOCATIONS_TOKENS": "off", "LOCATIONS_COPIES": "41", "LOCATIONS_COPIES_PER_NODE": "42", "LOCATIONS_REPLICA_GRACE": "43s", "LOCATIONS_LEVELS": "root:1, dc:5:dc:dc-0, rack:2::r, node:0",
 		"DATANODE_COUNT": "21", "DATANODE_LISTEN": "[::]:22", "DATANODE_DATA": "/d1, /d 2", "DATANODE_HOST": "dn1", "DATANODE_RACK": "/r1", "DATANODE_RESERVE": "23MiB",
 		"DATANODE_SCRUB_RATE": "24MiB", "DATANODE_SCRUB_EVERY": "25h", "DATANODE_COPIES": "26", "DATANODE_COPY_RATE": "27MiB",
 		"LISTING_SNAPSHOT_AGE": "1.5s", "CLUSTER_KEY_FILE": "key", "LOG_LEVEL": "debug", "LOG_FORMAT": "json", "CLIENT_SERVER": "muster.example:1",

@@ -51,6 +51,9 @@ func (l Locations) validate() error {
 		within("locations.report_grace", l.ReportGrace, Duration(time.Millisecond), Duration(time.Hour)),
 		within("locations.container_blocks", l.ContainerBlocks, 1, 1_000_000_000),
 		within("locations.open_containers", l.OpenContainers, 1, 1000),
+		within("locations.copies", l.Copies, 1, 10_000),
+		within("locations.copies_per_node", l.CopiesPerNode, 1, 10_000),
+		within("locations.replica_grace", l.ReplicaGrace, Duration(time.Millisecond), Duration(24*time.Hour)),
 		oneOf("locations.tokens", l.Tokens, TokensAuto, TokensOn, TokensOff),
 	}
 	if l.Server != "" {

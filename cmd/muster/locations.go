@@ -91,6 +91,10 @@ func registryOptions(l configs.Locations) registry.Options {
 		ReportGrace:     time.Duration(l.ReportGrace),
 		ContainerBlocks: l.ContainerBlocks,
 		OpenContainers:  l.OpenContainers,
+
+		MaxCopies:        l.Copies,
+		MaxCopiesPerNode: l.CopiesPerNode,
+		ReplicaGrace:     time.Duration(l.ReplicaGrace),
 	}
 	for _, level := range l.Levels {
 		o.Schema.Levels = append(o.Schema.Levels, topology.Level{Name: level.Name, Cost: int32(level.Cost), Prefix: level.Prefix, Default: level.Default})
