@@ -163,7 +163,7 @@ func (r *replica) send(stream *rpc.WriteStream) {
 			break
 		}
 	}
-	_ = stream.CloseSend() // the same
+	_ = stream.CloseSend() // receiving tells, too
 }
 
 // endGrace is how long a datanode may take to end a call whose block is committed.

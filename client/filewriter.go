@@ -120,7 +120,7 @@ type source struct {
 
 func (s *source) Read(p []byte) (n int, err error) {
 	s.using.back()
-	defer s.using.take()
+	defer func() { s.using.take() }()
 	n, s.err = s.r.Read(p)
 	return n, s.err
 }
