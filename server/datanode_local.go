@@ -22,7 +22,7 @@ type LocalDatanodes struct {
 	Options DatanodeOptions
 }
 
-// Validate names the first option that is out of bounds.
+// validate names the first option that is out of bounds, of a server with this location service.
 func (o *LocalDatanodes) validate(location string) error {
 	switch {
 	case o.Count < 0 || o.Count > maxLocalDatanodes:

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,12 +95,15 @@ func (s *nodeOrders) copyFrom(ctx context.Context, n *muster.Node, container uin
 	if err != nil {
 		return err
 	}
+	var stay error // of a block that is damaged, and stays so
 	for _, b := range missing {
-		if err := s.copyBlock(ctx, from, muster.BlockID{Container: container, LocalID: b.GetLocalId()}, b); err != nil {
+		err := s.copyBlock(ctx, from, muster.BlockID{Container: container, LocalID: b.GetLocalId()}, b)
+		if err != nil && !errors.Is(err, muster.ErrExists) {
 			return err
 		}
+		stay = cmp.Or(stay, err)
 	}
-	return nil
+	return stay
 }
 
 // missing returns the committed blocks that the source has and that are not here, nor were
@@ -157,8 +161,11 @@ func (s *nodeOrders) copyBlock(ctx context.Context, from *copySource, id muster.
 		return err
 	}
 	w, err := s.blocks.CreateCopy(id, b.GetFile())
-	if errors.Is(err, muster.ErrExists) && !s.lacks(id) {
-		return nil // it has come since, or gone for good
+	if errors.Is(err, muster.ErrExists) {
+		if !s.lacks(id) {
+			return nil // it has come since, or gone for good
+		}
+		err = fmt.Errorf("%w: it is damaged here, and the store replaces none", err)
 	}
 	if err == nil {
 		err = s.receive(ctx, from, &rpc.ReadRequest{Block: id, Token: t}, w, b.GetLength())
