@@ -3295,6 +3295,8 @@ func (x *Counter) GetValue() float64 {
 
 type FsckRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Blocks        bool                   `protobuf:"varint,1,opt,name=blocks,proto3" json:"blocks,omitempty"` // what datanodes have of files, instead of the store's records
+	Path          []byte                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`      // with blocks: of the files below; empty: of all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3329,18 +3331,37 @@ func (*FsckRequest) Descriptor() ([]byte, []int) {
 	return file_namespace_proto_rawDescGZIP(), []int{39}
 }
 
+func (x *FsckRequest) GetBlocks() bool {
+	if x != nil {
+		return x.Blocks
+	}
+	return false
+}
+
+func (x *FsckRequest) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
 type FsckReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Problems      []*Problem             `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
-	Done          bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
-	Inodes        uint64                 `protobuf:"varint,3,opt,name=inodes,proto3" json:"inodes,omitempty"` // if done
-	Directories   uint64                 `protobuf:"varint,4,opt,name=directories,proto3" json:"directories,omitempty"`
-	Files         uint64                 `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
-	Links         uint64                 `protobuf:"varint,6,opt,name=links,proto3" json:"links,omitempty"`
-	ProblemCount  uint64                 `protobuf:"varint,7,opt,name=problem_count,json=problemCount,proto3" json:"problem_count,omitempty"`
-	Reclaiming    uint64                 `protobuf:"varint,8,opt,name=reclaiming,proto3" json:"reclaiming,omitempty"` // inodes below detached trees
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Problems        []*Problem             `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	Done            bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	Inodes          uint64                 `protobuf:"varint,3,opt,name=inodes,proto3" json:"inodes,omitempty"` // if done
+	Directories     uint64                 `protobuf:"varint,4,opt,name=directories,proto3" json:"directories,omitempty"`
+	Files           uint64                 `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
+	Links           uint64                 `protobuf:"varint,6,opt,name=links,proto3" json:"links,omitempty"`
+	ProblemCount    uint64                 `protobuf:"varint,7,opt,name=problem_count,json=problemCount,proto3" json:"problem_count,omitempty"`
+	Reclaiming      uint64                 `protobuf:"varint,8,opt,name=reclaiming,proto3" json:"reclaiming,omitempty"` // inodes below detached trees
+	Blocks          uint64                 `protobuf:"varint,9,opt,name=blocks,proto3" json:"blocks,omitempty"`         // that were judged; this and what follows with blocks
+	Missing         uint64                 `protobuf:"varint,10,opt,name=missing,proto3" json:"missing,omitempty"`      // of them, each counted once, from here on
+	Damaged         uint64                 `protobuf:"varint,11,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	WrongLength     uint64                 `protobuf:"varint,12,opt,name=wrong_length,json=wrongLength,proto3" json:"wrong_length,omitempty"`
+	UnderReplicated uint64                 `protobuf:"varint,13,opt,name=under_replicated,json=underReplicated,proto3" json:"under_replicated,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *FsckReply) Reset() {
@@ -3429,6 +3450,41 @@ func (x *FsckReply) GetReclaiming() uint64 {
 	return 0
 }
 
+func (x *FsckReply) GetBlocks() uint64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *FsckReply) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *FsckReply) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
+	}
+	return 0
+}
+
+func (x *FsckReply) GetWrongLength() uint64 {
+	if x != nil {
+		return x.WrongLength
+	}
+	return 0
+}
+
+func (x *FsckReply) GetUnderReplicated() uint64 {
+	if x != nil {
+		return x.UnderReplicated
+	}
+	return 0
+}
+
 type Problem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -3497,11 +3553,183 @@ func (x *Problem) GetMessage() string {
 	return ""
 }
 
+type ScrubNodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`  // ids, or hosts if only one node has it; none: all that are not dead
+	Start         bool                   `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"` // else only how far they are
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrubNodesRequest) Reset() {
+	*x = ScrubNodesRequest{}
+	mi := &file_namespace_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrubNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrubNodesRequest) ProtoMessage() {}
+
+func (x *ScrubNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrubNodesRequest.ProtoReflect.Descriptor instead.
+func (*ScrubNodesRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ScrubNodesRequest) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ScrubNodesRequest) GetStart() bool {
+	if x != nil {
+		return x.Start
+	}
+	return false
+}
+
+type ScrubNodesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*ScrubbedNode        `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"` // in the order of the request
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrubNodesReply) Reset() {
+	*x = ScrubNodesReply{}
+	mi := &file_namespace_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrubNodesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrubNodesReply) ProtoMessage() {}
+
+func (x *ScrubNodesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrubNodesReply.ProtoReflect.Descriptor instead.
+func (*ScrubNodesReply) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ScrubNodesReply) GetNodes() []*ScrubbedNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type ScrubbedNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // not 0: it did not answer, or would not
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Started       bool                   `protobuf:"varint,4,opt,name=started,proto3" json:"started,omitempty"` // false: it was going on already, or start was not asked for
+	Scrub         *ScrubState            `protobuf:"bytes,5,opt,name=scrub,proto3" json:"scrub,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrubbedNode) Reset() {
+	*x = ScrubbedNode{}
+	mi := &file_namespace_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrubbedNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrubbedNode) ProtoMessage() {}
+
+func (x *ScrubbedNode) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrubbedNode.ProtoReflect.Descriptor instead.
+func (*ScrubbedNode) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ScrubbedNode) GetNode() *Node {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *ScrubbedNode) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ScrubbedNode) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ScrubbedNode) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
+}
+
+func (x *ScrubbedNode) GetScrub() *ScrubState {
+	if x != nil {
+		return x.Scrub
+	}
+	return nil
+}
+
 var File_namespace_proto protoreflect.FileDescriptor
 
 const file_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x0fnamespace.proto\x12\tmuster.v1\x1a\x0flocations.proto\"\x15\n" +
+	"\x0fnamespace.proto\x12\tmuster.v1\x1a\fblocks.proto\x1a\x0flocations.proto\"\x15\n" +
 	"\x13CapabilitiesRequest\"\xa3\x03\n" +
 	"\x11CapabilitiesReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -3778,8 +4006,10 @@ const file_namespace_proto_rawDesc = "" +
 	"\bcounters\x18\b \x03(\v2\x12.muster.v1.CounterR\bcounters\"3\n" +
 	"\aCounter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\"\r\n" +
-	"\vFsckRequest\"\xfa\x01\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\"9\n" +
+	"\vFsckRequest\x12\x16\n" +
+	"\x06blocks\x18\x01 \x01(\bR\x06blocks\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\fR\x04path\"\x94\x03\n" +
 	"\tFsckReply\x12.\n" +
 	"\bproblems\x18\x01 \x03(\v2\x12.muster.v1.ProblemR\bproblems\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\bR\x04done\x12\x16\n" +
@@ -3790,12 +4020,29 @@ const file_namespace_proto_rawDesc = "" +
 	"\rproblem_count\x18\a \x01(\x04R\fproblemCount\x12\x1e\n" +
 	"\n" +
 	"reclaiming\x18\b \x01(\x04R\n" +
-	"reclaiming\"f\n" +
+	"reclaiming\x12\x16\n" +
+	"\x06blocks\x18\t \x01(\x04R\x06blocks\x12\x18\n" +
+	"\amissing\x18\n" +
+	" \x01(\x04R\amissing\x12\x18\n" +
+	"\adamaged\x18\v \x01(\x04R\adamaged\x12!\n" +
+	"\fwrong_length\x18\f \x01(\x04R\vwrongLength\x12)\n" +
+	"\x10under_replicated\x18\r \x01(\x04R\x0funderReplicated\"f\n" +
 	"\aProblem\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x19\n" +
 	"\binode_id\x18\x02 \x01(\x04R\ainodeId\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\fR\x04path\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage*<\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"?\n" +
+	"\x11ScrubNodesRequest\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\bR\x05start\"@\n" +
+	"\x0fScrubNodesReply\x12-\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x17.muster.v1.ScrubbedNodeR\x05nodes\"\xa8\x01\n" +
+	"\fScrubbedNode\x12#\n" +
+	"\x04node\x18\x01 \x01(\v2\x0f.muster.v1.NodeR\x04node\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
+	"\astarted\x18\x04 \x01(\bR\astarted\x12+\n" +
+	"\x05scrub\x18\x05 \x01(\v2\x15.muster.v1.ScrubStateR\x05scrub*<\n" +
 	"\x06Hidden\x12\x0f\n" +
 	"\vHIDDEN_NONE\x10\x00\x12\x0f\n" +
 	"\vHIDDEN_HIVE\x10\x01\x12\x10\n" +
@@ -3809,7 +4056,7 @@ const file_namespace_proto_rawDesc = "" +
 	"\x13WITH_LOCATIONS_MUST\x10\x02*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\x96\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xd9\n" +
 	"\n" +
 	"\tNamespace\x12L\n" +
 	"\fCapabilities\x12\x1e.muster.v1.CapabilitiesRequest\x1a\x1c.muster.v1.CapabilitiesReply\x128\n" +
@@ -3832,7 +4079,8 @@ const file_namespace_proto_rawDesc = "" +
 	"\tDatanodes\x12\x1b.muster.v1.DatanodesRequest\x1a\x19.muster.v1.DatanodesReply\x12@\n" +
 	"\bTopology\x12\x1a.muster.v1.TopologyRequest\x1a\x18.muster.v1.TopologyReply\x12C\n" +
 	"\tContainer\x12\x1b.muster.v1.ContainerRequest\x1a\x19.muster.v1.ContainerReply\x12L\n" +
-	"\fSetNodeState\x12\x1e.muster.v1.SetNodeStateRequest\x1a\x1c.muster.v1.SetNodeStateReplyB$Z\"github.com/muster-fs/muster/rpc/pbb\x06proto3"
+	"\fSetNodeState\x12\x1e.muster.v1.SetNodeStateRequest\x1a\x1c.muster.v1.SetNodeStateReply\x12A\n" +
+	"\x05Scrub\x12\x1c.muster.v1.ScrubNodesRequest\x1a\x1a.muster.v1.ScrubNodesReplyB$Z\"github.com/muster-fs/muster/rpc/pbb\x06proto3"
 
 var (
 	file_namespace_proto_rawDescOnce sync.Once
@@ -3847,7 +4095,7 @@ func file_namespace_proto_rawDescGZIP() []byte {
 }
 
 var file_namespace_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_namespace_proto_goTypes = []any{
 	(Hidden)(0),                 // 0: muster.v1.Hidden
 	(Consistency)(0),            // 1: muster.v1.Consistency
@@ -3895,16 +4143,20 @@ var file_namespace_proto_goTypes = []any{
 	(*FsckRequest)(nil),         // 43: muster.v1.FsckRequest
 	(*FsckReply)(nil),           // 44: muster.v1.FsckReply
 	(*Problem)(nil),             // 45: muster.v1.Problem
-	(*Node)(nil),                // 46: muster.v1.Node
-	(*BlockID)(nil),             // 47: muster.v1.BlockID
-	(*DatanodesRequest)(nil),    // 48: muster.v1.DatanodesRequest
-	(*TopologyRequest)(nil),     // 49: muster.v1.TopologyRequest
-	(*ContainerRequest)(nil),    // 50: muster.v1.ContainerRequest
-	(*SetNodeStateRequest)(nil), // 51: muster.v1.SetNodeStateRequest
-	(*DatanodesReply)(nil),      // 52: muster.v1.DatanodesReply
-	(*TopologyReply)(nil),       // 53: muster.v1.TopologyReply
-	(*ContainerReply)(nil),      // 54: muster.v1.ContainerReply
-	(*SetNodeStateReply)(nil),   // 55: muster.v1.SetNodeStateReply
+	(*ScrubNodesRequest)(nil),   // 46: muster.v1.ScrubNodesRequest
+	(*ScrubNodesReply)(nil),     // 47: muster.v1.ScrubNodesReply
+	(*ScrubbedNode)(nil),        // 48: muster.v1.ScrubbedNode
+	(*Node)(nil),                // 49: muster.v1.Node
+	(*BlockID)(nil),             // 50: muster.v1.BlockID
+	(*ScrubState)(nil),          // 51: muster.v1.ScrubState
+	(*DatanodesRequest)(nil),    // 52: muster.v1.DatanodesRequest
+	(*TopologyRequest)(nil),     // 53: muster.v1.TopologyRequest
+	(*ContainerRequest)(nil),    // 54: muster.v1.ContainerRequest
+	(*SetNodeStateRequest)(nil), // 55: muster.v1.SetNodeStateRequest
+	(*DatanodesReply)(nil),      // 56: muster.v1.DatanodesReply
+	(*TopologyReply)(nil),       // 57: muster.v1.TopologyReply
+	(*ContainerReply)(nil),      // 58: muster.v1.ContainerReply
+	(*SetNodeStateReply)(nil),   // 59: muster.v1.SetNodeStateReply
 }
 var file_namespace_proto_depIdxs = []int32{
 	0,  // 0: muster.v1.ListOptions.hidden:type_name -> muster.v1.Hidden
@@ -3914,12 +4166,12 @@ var file_namespace_proto_depIdxs = []int32{
 	6,  // 4: muster.v1.ListRequest.options:type_name -> muster.v1.ListOptions
 	6,  // 5: muster.v1.ListPageRequest.options:type_name -> muster.v1.ListOptions
 	9,  // 6: muster.v1.ListReply.outcomes:type_name -> muster.v1.Outcome
-	46, // 7: muster.v1.ListReply.nodes:type_name -> muster.v1.Node
+	49, // 7: muster.v1.ListReply.nodes:type_name -> muster.v1.Node
 	14, // 8: muster.v1.OpenRequest.refresh:type_name -> muster.v1.Stale
 	19, // 9: muster.v1.LocatedReply.entry:type_name -> muster.v1.EntryReply
 	16, // 10: muster.v1.LocatedReply.located:type_name -> muster.v1.Located
 	17, // 11: muster.v1.Located.containers:type_name -> muster.v1.LocatedContainer
-	46, // 12: muster.v1.Located.nodes:type_name -> muster.v1.Node
+	49, // 12: muster.v1.Located.nodes:type_name -> muster.v1.Node
 	18, // 13: muster.v1.EntryReply.blocks:type_name -> muster.v1.Block
 	16, // 14: muster.v1.EntryReply.located:type_name -> muster.v1.Located
 	18, // 15: muster.v1.Create.blocks:type_name -> muster.v1.Block
@@ -3933,55 +4185,60 @@ var file_namespace_proto_depIdxs = []int32{
 	30, // 23: muster.v1.ApplyReply.refusal:type_name -> muster.v1.Refusal
 	35, // 24: muster.v1.StartWriteReply.target:type_name -> muster.v1.WriteTarget
 	35, // 25: muster.v1.AddBlockReply.target:type_name -> muster.v1.WriteTarget
-	47, // 26: muster.v1.WriteTarget.block:type_name -> muster.v1.BlockID
-	46, // 27: muster.v1.WriteTarget.nodes:type_name -> muster.v1.Node
+	50, // 26: muster.v1.WriteTarget.block:type_name -> muster.v1.BlockID
+	49, // 27: muster.v1.WriteTarget.nodes:type_name -> muster.v1.Node
 	42, // 28: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
 	45, // 29: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
-	4,  // 30: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
-	7,  // 31: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
-	8,  // 32: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
-	11, // 33: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
-	11, // 34: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
-	11, // 35: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
-	12, // 36: muster.v1.Namespace.Locate:input_type -> muster.v1.LocateRequest
-	13, // 37: muster.v1.Namespace.Open:input_type -> muster.v1.OpenRequest
-	13, // 38: muster.v1.Namespace.Lookup:input_type -> muster.v1.OpenRequest
-	28, // 39: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
-	31, // 40: muster.v1.Namespace.StartWrite:input_type -> muster.v1.StartWriteRequest
-	33, // 41: muster.v1.Namespace.AddBlock:input_type -> muster.v1.AddBlockRequest
-	36, // 42: muster.v1.Namespace.FinishWrite:input_type -> muster.v1.FinishWriteRequest
-	38, // 43: muster.v1.Namespace.RenewLeases:input_type -> muster.v1.RenewLeasesRequest
-	40, // 44: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
-	43, // 45: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
-	48, // 46: muster.v1.Namespace.Datanodes:input_type -> muster.v1.DatanodesRequest
-	49, // 47: muster.v1.Namespace.Topology:input_type -> muster.v1.TopologyRequest
-	50, // 48: muster.v1.Namespace.Container:input_type -> muster.v1.ContainerRequest
-	51, // 49: muster.v1.Namespace.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
-	5,  // 50: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
-	10, // 51: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
-	10, // 52: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
-	19, // 53: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
-	19, // 54: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
-	20, // 55: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
-	15, // 56: muster.v1.Namespace.Locate:output_type -> muster.v1.LocatedReply
-	15, // 57: muster.v1.Namespace.Open:output_type -> muster.v1.LocatedReply
-	15, // 58: muster.v1.Namespace.Lookup:output_type -> muster.v1.LocatedReply
-	29, // 59: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
-	32, // 60: muster.v1.Namespace.StartWrite:output_type -> muster.v1.StartWriteReply
-	34, // 61: muster.v1.Namespace.AddBlock:output_type -> muster.v1.AddBlockReply
-	37, // 62: muster.v1.Namespace.FinishWrite:output_type -> muster.v1.FinishWriteReply
-	39, // 63: muster.v1.Namespace.RenewLeases:output_type -> muster.v1.RenewLeasesReply
-	41, // 64: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
-	44, // 65: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
-	52, // 66: muster.v1.Namespace.Datanodes:output_type -> muster.v1.DatanodesReply
-	53, // 67: muster.v1.Namespace.Topology:output_type -> muster.v1.TopologyReply
-	54, // 68: muster.v1.Namespace.Container:output_type -> muster.v1.ContainerReply
-	55, // 69: muster.v1.Namespace.SetNodeState:output_type -> muster.v1.SetNodeStateReply
-	50, // [50:70] is the sub-list for method output_type
-	30, // [30:50] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	48, // 30: muster.v1.ScrubNodesReply.nodes:type_name -> muster.v1.ScrubbedNode
+	49, // 31: muster.v1.ScrubbedNode.node:type_name -> muster.v1.Node
+	51, // 32: muster.v1.ScrubbedNode.scrub:type_name -> muster.v1.ScrubState
+	4,  // 33: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
+	7,  // 34: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
+	8,  // 35: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
+	11, // 36: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
+	11, // 37: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
+	11, // 38: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
+	12, // 39: muster.v1.Namespace.Locate:input_type -> muster.v1.LocateRequest
+	13, // 40: muster.v1.Namespace.Open:input_type -> muster.v1.OpenRequest
+	13, // 41: muster.v1.Namespace.Lookup:input_type -> muster.v1.OpenRequest
+	28, // 42: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
+	31, // 43: muster.v1.Namespace.StartWrite:input_type -> muster.v1.StartWriteRequest
+	33, // 44: muster.v1.Namespace.AddBlock:input_type -> muster.v1.AddBlockRequest
+	36, // 45: muster.v1.Namespace.FinishWrite:input_type -> muster.v1.FinishWriteRequest
+	38, // 46: muster.v1.Namespace.RenewLeases:input_type -> muster.v1.RenewLeasesRequest
+	40, // 47: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
+	43, // 48: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
+	52, // 49: muster.v1.Namespace.Datanodes:input_type -> muster.v1.DatanodesRequest
+	53, // 50: muster.v1.Namespace.Topology:input_type -> muster.v1.TopologyRequest
+	54, // 51: muster.v1.Namespace.Container:input_type -> muster.v1.ContainerRequest
+	55, // 52: muster.v1.Namespace.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
+	46, // 53: muster.v1.Namespace.Scrub:input_type -> muster.v1.ScrubNodesRequest
+	5,  // 54: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
+	10, // 55: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
+	10, // 56: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
+	19, // 57: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
+	19, // 58: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
+	20, // 59: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
+	15, // 60: muster.v1.Namespace.Locate:output_type -> muster.v1.LocatedReply
+	15, // 61: muster.v1.Namespace.Open:output_type -> muster.v1.LocatedReply
+	15, // 62: muster.v1.Namespace.Lookup:output_type -> muster.v1.LocatedReply
+	29, // 63: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
+	32, // 64: muster.v1.Namespace.StartWrite:output_type -> muster.v1.StartWriteReply
+	34, // 65: muster.v1.Namespace.AddBlock:output_type -> muster.v1.AddBlockReply
+	37, // 66: muster.v1.Namespace.FinishWrite:output_type -> muster.v1.FinishWriteReply
+	39, // 67: muster.v1.Namespace.RenewLeases:output_type -> muster.v1.RenewLeasesReply
+	41, // 68: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
+	44, // 69: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
+	56, // 70: muster.v1.Namespace.Datanodes:output_type -> muster.v1.DatanodesReply
+	57, // 71: muster.v1.Namespace.Topology:output_type -> muster.v1.TopologyReply
+	58, // 72: muster.v1.Namespace.Container:output_type -> muster.v1.ContainerReply
+	59, // 73: muster.v1.Namespace.SetNodeState:output_type -> muster.v1.SetNodeStateReply
+	47, // 74: muster.v1.Namespace.Scrub:output_type -> muster.v1.ScrubNodesReply
+	54, // [54:75] is the sub-list for method output_type
+	33, // [33:54] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_namespace_proto_init() }
@@ -3989,6 +4246,7 @@ func file_namespace_proto_init() {
 	if File_namespace_proto != nil {
 		return
 	}
+	file_blocks_proto_init()
 	file_locations_proto_init()
 	file_namespace_proto_msgTypes[17].OneofWrappers = []any{}
 	file_namespace_proto_msgTypes[18].OneofWrappers = []any{}
@@ -4009,7 +4267,7 @@ func file_namespace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_namespace_proto_rawDesc), len(file_namespace_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   42,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

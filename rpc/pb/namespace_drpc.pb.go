@@ -49,6 +49,7 @@ type DRPCNamespaceClient interface {
 	Topology(ctx context.Context, in *TopologyRequest) (*TopologyReply, error)
 	Container(ctx context.Context, in *ContainerRequest) (*ContainerReply, error)
 	SetNodeState(ctx context.Context, in *SetNodeStateRequest) (*SetNodeStateReply, error)
+	Scrub(ctx context.Context, in *ScrubNodesRequest) (*ScrubNodesReply, error)
 }
 
 type drpcNamespaceClient struct {
@@ -302,6 +303,15 @@ func (c *drpcNamespaceClient) SetNodeState(ctx context.Context, in *SetNodeState
 	return out, nil
 }
 
+func (c *drpcNamespaceClient) Scrub(ctx context.Context, in *ScrubNodesRequest) (*ScrubNodesReply, error) {
+	out := new(ScrubNodesReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Scrub", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 type DRPCNamespaceServer interface {
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error)
 	List(DRPCNamespace_ListStream) error
@@ -323,6 +333,7 @@ type DRPCNamespaceServer interface {
 	Topology(context.Context, *TopologyRequest) (*TopologyReply, error)
 	Container(context.Context, *ContainerRequest) (*ContainerReply, error)
 	SetNodeState(context.Context, *SetNodeStateRequest) (*SetNodeStateReply, error)
+	Scrub(context.Context, *ScrubNodesRequest) (*ScrubNodesReply, error)
 }
 
 type DRPCNamespaceUnimplementedServer struct{}
@@ -407,9 +418,13 @@ func (s *DRPCNamespaceUnimplementedServer) SetNodeState(context.Context, *SetNod
 	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
 
+func (s *DRPCNamespaceUnimplementedServer) Scrub(context.Context, *ScrubNodesRequest) (*ScrubNodesReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
 type DRPCNamespaceDescription struct{}
 
-func (DRPCNamespaceDescription) NumMethods() int { return 20 }
+func (DRPCNamespaceDescription) NumMethods() int { return 21 }
 
 func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Receiver, interface{}, bool) {
 	switch n {
@@ -592,6 +607,15 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*SetNodeStateRequest),
 					)
 			}, DRPCNamespaceServer.SetNodeState, true
+	case 20:
+		return "/muster.v1.Namespace/Scrub", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Scrub(
+						ctx,
+						in1.(*ScrubNodesRequest),
+					)
+			}, DRPCNamespaceServer.Scrub, true
 	default:
 		return "", nil, nil, nil, false
 	}
@@ -1002,6 +1026,26 @@ func (x *drpcNamespace_SetNodeStateStream) GetStream() drpc.Stream {
 }
 
 func (x *drpcNamespace_SetNodeStateStream) SendAndClose(m *SetNodeStateReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_ScrubStream interface {
+	drpc.Stream
+	SendAndClose(*ScrubNodesReply) error
+}
+
+type drpcNamespace_ScrubStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_ScrubStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_ScrubStream) SendAndClose(m *ScrubNodesReply) error {
 	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
 		return err
 	}
