@@ -25,6 +25,7 @@ type Preads struct {
 	Beside     []int    // goroutines that read beside the sequential reader, each number measured by itself
 	Alone      []int    // goroutines that read alone
 	Paths      []string // of the blocks: chunk and stream
+	Write      bool     // measure also how such files are written
 	Rounds     int
 	RoundTime  time.Duration
 
@@ -53,7 +54,7 @@ type PreadsMeasurement struct {
 func NewPreads() Preads {
 	return Preads{
 		Size: 256 << 20, Positioned: 64 << 10, Sequential: 1 << 20, Beside: []int{1, 8}, Alone: []int{1, 8, 32},
-		Paths: []string{chunkPath, streamPath}, Rounds: 3, RoundTime: 10 * time.Second,
+		Paths: []string{chunkPath, streamPath}, Write: true, Rounds: 3, RoundTime: 10 * time.Second,
 	}
 }
 
@@ -95,11 +96,19 @@ func (e *Preads) Run(ctx context.Context) (all []PreadsMeasurement, err error) {
 		defer pprof.StopCPUProfile()
 	}
 	cases := e.cases()
-	set, stop := e.Progress.begin("reading a block", len(cases)*(e.Rounds+1))
+	set, stop := e.Progress.begin("reading a block", (len(cases)+1)*(e.Rounds+1))
 	defer stop()
 	done := 0
+	step := func() { done++; set(done) }
 	for _, c := range cases {
-		results, err := r.measure(ctx, c, func() { done++; set(done) })
+		results, err := r.measure(ctx, c, step)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+	}
+	if e.Write {
+		results, err := r.measureWriting(ctx, step)
 		if err != nil {
 			return nil, err
 		}

@@ -104,9 +104,7 @@ func (r *reading) startRaw(ctx context.Context) error {
 
 // write writes the file.
 func (r *reading) write(ctx context.Context) error {
-	w, err := r.client.CreateFile(ctx, preadsFile, client.WriteOptions{
-		Parents: true, Replication: muster.Replicated(preadsReplicas), BlockSize: max(r.Size, muster.MinBlockSize),
-	})
+	w, err := r.client.CreateFile(ctx, preadsFile, r.writeOptions())
 	if err != nil {
 		return err
 	}
@@ -123,4 +121,12 @@ func (r *reading) openFile(ctx context.Context, path string) (*client.File, erro
 		return nil, err
 	}
 	return r.client.OpenFile(ctx, preadsFile, client.ReadOptions{Mode: mode})
+}
+
+// writeOptions make a file of one block.
+func (r *reading) writeOptions() client.WriteOptions {
+	const whole = muster.ChecksumBytes
+	return client.WriteOptions{
+		Parents: true, Replication: muster.Replicated(preadsReplicas), BlockSize: max((r.Size+whole-1)/whole*whole, muster.MinBlockSize),
+	}
 }

@@ -32,7 +32,9 @@ share. Arms are locked (one lock in each read, as Apache Ozone's streams had bef
 muster (none), and as the limit tcp (the same reads, of a file of the same bytes, over bare TCP
 connections), with tcp-locked to show what the lock alone costs. Cases are by the path of the blocks,
 chunk (a call for each read) and stream: beside (positioned reads beside the sequential reader),
-alone (without it) and sequential (the sequential reader by itself).
+alone (without it) and sequential (the sequential reader by itself). The last case is write: such a
+file written to three datanodes, whose folders are on one disk, against disk (a local file and its
+fsync) and disk-3 (three of them at once).
 
 The namespace server, three datanodes and the server of bare TCP are processes of their own. Arms take
 turns; figures are medians of the rounds. All bytes are compared before.`,
@@ -57,6 +59,7 @@ turns; figures are medians of the rounds. All bytes are compared before.`,
 	flags.IntSliceVar(&e.Beside, "beside", e.Beside, "`NUMBERS` of goroutines that read beside the sequential reader, each measured by itself")
 	flags.IntSliceVar(&e.Alone, "alone", e.Alone, "`NUMBERS` of goroutines that read alone, each measured by itself")
 	flags.StringSliceVar(&e.Paths, "path", e.Paths, "`PATHS` of the blocks: chunk, stream")
+	flags.BoolVar(&e.Write, "write", e.Write, "measure also how such files are written")
 	flags.StringVar(&profile, "profile", "", "write CPU profiles into this `DIR`: client.pprof, and datanode-0.pprof and so on")
 	f.add(flags, &e.Rounds, &e.RoundTime, "take less than a minute: 1 round of 300ms")
 	return cmd
