@@ -159,7 +159,9 @@ func TestFaultOfOneReplica(t *testing.T) {
 				o.Timeout = 200 * time.Millisecond
 			}
 			w := c.written(o, data)
-			c.readable(1)
+			if f != hang { // under load others may miss so short a timeout
+				c.readable(1)
+			}
 			lastFault := f == silent && at == 4 // all was durable, and is committed elsewhere
 			if !lastFault && len(c.targets) < 2 {
 				t.Errorf("%s at request %d: %d blocks", f, at, len(c.targets))
