@@ -18,6 +18,11 @@
 // they read ahead lies in memory that all files of a Datanodes share the bounds of, and is
 // given back, as is the connection of a stream, when nobody has read for a second.
 //
+// There is nothing to ask of a datanode before the first byte: how long a block is, the
+// namespace knows, since it is told only of committed blocks, and how it is cut into checksums
+// is the same for all (muster.ChecksumBytes). A datanode that has fewer bytes is one that
+// answers wrongly.
+//
 // Both read by chunk, one call for at most muster.MaxTransfer bytes, or by stream, one call
 // after which the datanode sends on as long as it is read; see [Mode]. All data is verified
 // against its checksums before anybody sees it.
@@ -34,6 +39,9 @@
 //	UNAUTHENTICATED, PERMISSION_DENIED the read fails at once
 //	CORRUPT, wrong checksum, short     next replica; the locations are not asked for
 //	answer, and everything else
+//
+// Tokens are renewed when three quarters of their time are over, beside the reads. One that
+// has ended is waited for.
 //
 // The cursor moves by exactly the bytes that were delivered, so a read that failed can be
 // repeated.
