@@ -16,6 +16,7 @@ const (
 	tagContainer = 'c' // id u64
 	tagCounters  = 'm'
 	tagNode      = 'n' // number u32
+	tagTarget    = 't' // see targets.go
 )
 
 func containerKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{tagContainer}, id) }

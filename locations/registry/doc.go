@@ -58,7 +58,9 @@
 // What is needed is decided by a function of a snapshot (planning.decide). Copies are bounded, in
 // all and for each datanode; containers with the fewest replicas come first. An order without
 // progress, by reports, for Options.OrderTimeout is withdrawn, and another one made, of another
-// datanode if there is one. Orders are in memory alone. After a start none is given before all
+// datanode if there is one. Orders are in memory alone; but where copies may have come to be, or still
+// may, is durable before a datanode hears of an order (Container.Targets), so that who deletes blocks
+// asks there too. After a start none is given before all
 // datanodes that are not dead have reported, or Options.DeadAfter is over, so that a restart
 // copies nothing.
 //

@@ -29,7 +29,7 @@ func Open(dir string, o Options) (*Registry, error) {
 	}
 	r := &Registry{
 		opts: o.withDefaults(), boot: 1 + rand.Uint64N(math.MaxUint64), started: time.Now(), stop: make(chan struct{}),
-		byID: map[string]*node{}, containers: map[uint64]*container{}, open: map[muster.Replication]*openContainers{},
+		byID: map[string]*node{}, containers: map[uint64]*container{}, targets: map[uint64][]muster.NodeNumber{}, open: map[muster.Replication]*openContainers{},
 	}
 	r.orders = orders{byID: map[uint64]*order{}, of: map[uint64][]*order{}, memories: map[uint64]*memory{}, last: r.boot}
 	r.writer = writer{registry: r, queue: make(chan *change), stopped: make(chan struct{})}
@@ -122,6 +122,8 @@ func (r *Registry) loadEntry(key, value []byte) (err error) {
 	case len(key) == 1 && key[0] == tagCounters:
 		r.counters, err = decodeCounters(value)
 		return err
+	case len(key) == targetKeyLen && key[0] == tagTarget:
+		return r.loadTarget(key, value)
 	case len(key) == 5 && key[0] == tagNode:
 		return r.loadNode(muster.NodeNumber(binary.BigEndian.Uint32(key[1:])), value)
 	}
@@ -158,6 +160,13 @@ func (r *Registry) loadNode(number muster.NodeNumber, value []byte) error {
 func (r *Registry) checkLoaded() error {
 	if r.counters.next == 0 || int(r.counters.nodes) != len(r.nodes) {
 		return corrupt("%d datanodes, and %d were counted", len(r.nodes), r.counters.nodes)
+	}
+	for id, nodes := range r.targets {
+		for _, n := range nodes {
+			if r.containers[id] == nil || int(n) >= len(r.nodes) {
+				return corrupt("datanode %d of %d is a target of container %d", n, len(r.nodes), id)
+			}
+		}
 	}
 	for id, c := range r.containers {
 		if id == 0 || id >= r.counters.next {

@@ -28,6 +28,7 @@ type Registry struct {
 	nodes      []*node    // by number
 	byID       map[string]*node
 	containers map[uint64]*container
+	targets    map[uint64][]muster.NodeNumber // by container: durable, see targets.go
 	open       map[muster.Replication]*openContainers
 	mapping    *topology.Mapping
 	warning    string // why the newest mapping file is not in use

@@ -63,7 +63,7 @@ func (r *Registry) pass(ctx context.Context, w round) round {
 		return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(a.id, b.id))
 	})
 	for some := range slices.Chunk(looks, max(decideStep, len(r.view.Load().Nodes)/16)) {
-		r.decide(&w, some)
+		r.decide(ctx, &w, some)
 	}
 	return r.endPass(w)
 }
@@ -114,7 +114,7 @@ func (r *Registry) walk(w *round, looks []look, closes []uint64) (_ []look, _ []
 // fine says of most containers, at once, that they need nothing: all replicas were reported, are
 // alike, and are on datanodes in service. The caller holds mu.
 func (r *Registry) fine(c *container) bool {
-	if len(c.replicas) != len(c.members) || r.orders.of[c.id] != nil || r.orders.memories[c.id] != nil {
+	if len(c.replicas) != len(c.members) || r.orders.of[c.id] != nil || r.orders.memories[c.id] != nil || len(r.targets[c.id]) > 0 {
 		return false
 	}
 	first := &c.replicas[0]
@@ -163,7 +163,13 @@ func (r *Registry) closeContainers(ctx context.Context, ids []uint64) {
 }
 
 // decide decides what containers need, and gives the orders.
-func (r *Registry) decide(w *round, looks []look) {
+func (r *Registry) decide(ctx context.Context, w *round, looks []look) {
+	orders, idle := r.decided(w, looks)
+	r.giveAll(ctx, orders, idle)
+}
+
+// decided decides what containers need. It returns the orders, and which targets have nothing.
+func (r *Registry) decided(w *round, looks []look) (orders []*order, idle []target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.planning(time.Now())
@@ -173,8 +179,9 @@ func (r *Registry) decide(w *round, looks []look) {
 		for _, o := range d.withdraw {
 			r.withdraw(o)
 		}
-		for _, o := range d.orders {
-			r.give(o)
+		orders = append(orders, d.orders...)
+		if len(d.orders) == 0 {
+			idle = r.idleTargets(idle, r.containers[l.id], p, s.memory)
 		}
 		if s.memory.empty() {
 			delete(r.orders.memories, l.id)
@@ -191,6 +198,7 @@ func (r *Registry) decide(w *round, looks []look) {
 			w.lost++
 		}
 	}
+	return orders, idle
 }
 
 // planning returns what planning has to know of datanodes and orders. The caller holds mu.

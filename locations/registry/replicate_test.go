@@ -90,6 +90,25 @@ func (f *farm) beat() {
 		}
 	}
 	f.check()
+	f.named()
+}
+
+// named checks that all are named that have a container, or are copying it, whatever has become of
+// orders, datanodes and the registry since.
+func (f *farm) named() {
+	for id := range uint64(f.containers) {
+		c, err := f.r.Container(id + 1)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		all := slices.Concat(c.Members, c.Targets)
+		for _, d := range f.disks {
+			copies := func(o muster.Order) bool { _, is := d.doing[o.ID]; return is && o.Container == id+1 }
+			if (d.has[id+1] != nil || slices.ContainsFunc(d.orders, copies)) && !slices.Contains(all, d.Number) {
+				f.t.Fatalf("datanode %d has container %d, or will have it, and is not among %v and %v", d.Number, id+1, c.Members, c.Targets)
+			}
+		}
+	}
 }
 
 func (f *farm) speak(d *disk) {
@@ -320,6 +339,11 @@ func (f *farm) settle() {
 		c, err := f.r.Container(id + 1)
 		if err != nil {
 			f.t.Fatal(err)
+		}
+		for _, n := range c.Targets {
+			if f.disks[n].has[id+1] == nil {
+				f.t.Errorf("container %d has the target %d, and is on %v", id+1, n, on)
+			}
 		}
 		if n := f.complete(id+1, nil); c.Closed && (n != farmReplicas || len(on) != farmReplicas) {
 			f.t.Errorf("container %d is on %v", id+1, on)
