@@ -610,6 +610,7 @@ type BlockDeletion struct {
 	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
 	LocalId       uint64                 `protobuf:"varint,2,opt,name=local_id,json=localId,proto3" json:"local_id,omitempty"`
 	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	Again         bool                   `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"` // of a block without a commit: a whole copy may come, so nothing keeps it from being written again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -663,6 +664,13 @@ func (x *BlockDeletion) GetToken() []byte {
 		return x.Token
 	}
 	return nil
+}
+
+func (x *BlockDeletion) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 type DeleteBlocksReply struct {
@@ -1248,11 +1256,12 @@ const file_blocks_proto_rawDesc = "" +
 	"\x06length\x18\x04 \x01(\x03R\x06length\"\x12\n" +
 	"\x10CommitBlockReply\"G\n" +
 	"\x13DeleteBlocksRequest\x120\n" +
-	"\x06blocks\x18\x01 \x03(\v2\x18.muster.v1.BlockDeletionR\x06blocks\"^\n" +
+	"\x06blocks\x18\x01 \x03(\v2\x18.muster.v1.BlockDeletionR\x06blocks\"t\n" +
 	"\rBlockDeletion\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x19\n" +
 	"\blocal_id\x18\x02 \x01(\x04R\alocalId\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\fR\x05token\"H\n" +
+	"\x05token\x18\x03 \x01(\fR\x05token\x12\x14\n" +
+	"\x05again\x18\x04 \x01(\bR\x05again\"H\n" +
 	"\x11DeleteBlocksReply\x123\n" +
 	"\boutcomes\x18\x01 \x03(\v2\x17.muster.v1.BlockOutcomeR\boutcomes\"<\n" +
 	"\fBlockOutcome\x12\x12\n" +

@@ -1829,6 +1829,7 @@ type ContainerReply struct {
 	NextLocalId   uint64                 `protobuf:"varint,3,opt,name=next_local_id,json=nextLocalId,proto3" json:"next_local_id,omitempty"`
 	Members       []uint32               `protobuf:"varint,4,rep,packed,name=members,proto3" json:"members,omitempty"` // chosen when it was made: positions as in placements
 	Replicas      []*ReportedReplica     `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Targets       []uint32               `protobuf:"varint,6,rep,packed,name=targets,proto3" json:"targets,omitempty"` // ordered to copy it, and may have, or still get, some of it: positions as in placements
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1894,6 +1895,13 @@ func (x *ContainerReply) GetMembers() []uint32 {
 func (x *ContainerReply) GetReplicas() []*ReportedReplica {
 	if x != nil {
 		return x.Replicas
+	}
+	return nil
+}
+
+func (x *ContainerReply) GetTargets() []uint32 {
+	if x != nil {
+		return x.Targets
 	}
 	return nil
 }
@@ -2830,13 +2838,14 @@ const file_locations_proto_rawDesc = "" +
 	"\breported\x18\x06 \x01(\bR\breported\x12%\n" +
 	"\x05disks\x18\a \x03(\v2\x0f.muster.v1.DiskR\x05disks\"0\n" +
 	"\x10ContainerRequest\x12\x1c\n" +
-	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\"\xe1\x01\n" +
+	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\"\xfb\x01\n" +
 	"\x0eContainerReply\x122\n" +
 	"\tplacement\x18\x01 \x01(\v2\x14.muster.v1.PlacementR\tplacement\x12%\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\x12\"\n" +
 	"\rnext_local_id\x18\x03 \x01(\x04R\vnextLocalId\x12\x18\n" +
 	"\amembers\x18\x04 \x03(\rR\amembers\x126\n" +
-	"\breplicas\x18\x05 \x03(\v2\x1a.muster.v1.ReportedReplicaR\breplicas\"\x9b\x01\n" +
+	"\breplicas\x18\x05 \x03(\v2\x1a.muster.v1.ReportedReplicaR\breplicas\x12\x18\n" +
+	"\atargets\x18\x06 \x03(\rR\atargets\"\x9b\x01\n" +
 	"\x0fReportedReplica\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
