@@ -24,6 +24,12 @@ type datanodes interface {
 	CommitBlock(ctx context.Context, n *muster.Node, b blockOfFile, length int64) error
 	// DeleteBlocks deletes blocks, each with an outcome of its own.
 	DeleteBlocks(ctx context.Context, n *muster.Node, blocks []blockOfFile) ([]error, error)
+	// ListBlocks returns the blocks of a container, by local id: ErrNotFound if it is not there.
+	ListBlocks(ctx context.Context, n *muster.Node, container uint64) ([]listed, error)
+	// Scrub has a datanode read all its blocks again; false: that is going on already.
+	Scrub(ctx context.Context, n *muster.Node) (started bool, err error)
+	// ScrubState says how far that is.
+	ScrubState(ctx context.Context, n *muster.Node) (*pb.ScrubState, error)
 }
 
 // stored is what a datanode has of a block.
@@ -79,7 +85,7 @@ func (p *nodePools) call(ctx context.Context, n *muster.Node, f func(context.Con
 		_ = old.Close() // nobody uses it, so nothing is lost
 	}
 	defer p.release(pool)
-	err := f(rpc.ClientContext(ctx, muster.Identity{User: serverUser}), pb.NewDRPCBlocksClient(pool.Pool))
+	err := f(rpc.ClientContext(ctx, muster.Identity{User: serverUser, Groups: []string{muster.Supergroup}}), pb.NewDRPCBlocksClient(pool.Pool))
 	if err != nil {
 		return fmt.Errorf("datanode %s at %s: %w", n.ID, address, err)
 	}
