@@ -49,6 +49,9 @@ func (h *handlers) StartWrite(ctx context.Context, r *pb.StartWriteRequest) (*pb
 	}
 	h.leases.grant(w.holder) // before anybody sees the file, or it would be recovered
 	applied, err := h.tree.Apply(ctx, namespace.Request{ID: w.id, Caller: w.caller, Commands: commands})
+	if refused := (*muster.CommandError)(nil); errors.As(err, &refused) {
+		return nil, refused.Err // the caller knows the path, which may be a temporary one
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -115,6 +115,11 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newChmodCommand(a),
 		newChownCommand(a),
 	)
+	a.addGroup(root, "Read and write files", a.completePaths,
+		newPutCommand(a),
+		newGetCommand(a),
+		newCatCommand(a),
+	)
 	root.AddCommand(newVersionCommand(a)) // works whatever the configuration
 	refuseUnknownTopics(root)
 	return root
@@ -190,6 +195,7 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 		Groups:      c.Groups,
 		Connections: c.Connections,
 		Reader:      c.Reader,
+		Umask:       client.NoUmask, // verbs take the configured one away themselves
 	})
 	if errors.Is(err, muster.ErrUnavailable) {
 		return nil, fmt.Errorf("%w (muster up starts a server, --server names another)", err)
