@@ -10,11 +10,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks/store"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // Blocks that no file has any more wait in the tree's queue until every datanode that has, or may
-// have, a replica of their container has confirmed that it does not have them. The drain walks the
+// have, a replica of their container has confirmed that it does not have them. Those that were ordered
+// to copy the container are among them: a datanode that has confirmed takes no copy of the block for
+// as long as it remembers (store.TombstoneLife), and is asked again before that. Who may have a replica
+// is asked once more after the last has confirmed, since until then the block could be copied to
+// others: when it says nobody new, nobody has the block, or can get it. The drain walks the
 // queue from end to end, again and again. A datanode that is dead, or fails, keeps only those waiting
 // that it has a share in: what the others have confirmed they are not asked again. A container that
 // the location service does not know is nowhere.
@@ -32,6 +37,9 @@ const (
 	// What is forgotten is asked again.
 	drainConfirmed = 1 << 17
 
+	// drainMemory is how long that is remembered: much less than datanodes remember.
+	drainMemory = store.TombstoneLife / 7
+
 	firstDrainPause   = time.Second // between walks
 	longestDrainPause = 10 * time.Second
 )
@@ -41,10 +49,11 @@ type drain struct {
 	*upkeep
 	pauses    map[muster.NodeNumber]*retry
 	confirmed map[muster.BlockID][]muster.NodeNumber // that the block is not there, while others have not
+	since     time.Time                              // the beginning of that
 }
 
 func newDrain(k *upkeep) *drain {
-	return &drain{k, map[muster.NodeNumber]*retry{}, map[muster.BlockID][]muster.NodeNumber{}}
+	return &drain{k, map[muster.NodeNumber]*retry{}, map[muster.BlockID][]muster.NodeNumber{}, time.Now()}
 }
 
 func (d *drain) run(ctx context.Context) {
@@ -65,9 +74,14 @@ func (d *drain) run(ctx context.Context) {
 	}
 }
 
-// walk walks the queue once.
+// walk walks the queue once. What fails of one container keeps its blocks waiting, and no others.
 func (d *drain) walk(ctx context.Context) error {
+	if time.Since(d.since) >= drainMemory {
+		clear(d.confirmed)
+		d.since = time.Now()
+	}
 	waiting, reported := 0, false
+	var failed error // the first
 	for after := (muster.BlockID{}); ; {
 		began := time.Now()
 		page, err := d.tree.Deletions(after, drainPage)
@@ -82,11 +96,12 @@ func (d *drain) walk(ctx context.Context) error {
 				return err
 			}
 		}
-		left, err := d.delete(ctx, page)
+		left, unclear, err := d.delete(ctx, page)
 		if err != nil {
 			return err
 		}
 		waiting += left
+		failed = cmp.Or(failed, unclear)
 		after = page[len(page)-1]
 		pace := time.Duration(len(page)-left) * time.Second / time.Duration(d.options.DeleteRate)
 		if !sleep(ctx, pace-time.Since(began)) {
@@ -94,7 +109,7 @@ func (d *drain) walk(ctx context.Context) error {
 		}
 	}
 	d.upkeep.waiting.Store(int64(waiting))
-	return nil
+	return failed
 }
 
 // reported says whether the location service has heard of all replicas that it will hear of.
@@ -112,20 +127,39 @@ type share struct {
 	blocks []int // positions in the page
 }
 
-// delete deletes the blocks of a page, ascending, where they can be, and takes from the queue those
-// that are nowhere any more. It returns how many are left.
-func (d *drain) delete(ctx context.Context, page []muster.BlockID) (left int, err error) {
-	open := make([]int, len(page)) // for each block the datanodes that have not confirmed
-	shares := map[muster.NodeNumber]*share{}
+// group is the blocks of a page that are of one container.
+type group struct {
+	blocks []muster.BlockID
+	from   int           // the position of the first
+	nodes  []muster.Node // that may have a replica
+	asked  bool          // some of them are asked to delete some
+}
+
+// groups groups a page, which is in the order of the ids.
+func groups(page []muster.BlockID) (all []group) {
 	for from := 0; from < len(page); {
 		to := from + 1
 		for to < len(page) && page[to].Container == page[from].Container {
 			to++
 		}
-		if err := d.deal(ctx, page, from, to, open, shares); err != nil {
-			return 0, err
-		}
+		all = append(all, group{blocks: page[from:to], from: from})
 		from = to
+	}
+	return all
+}
+
+// delete deletes the blocks of a page, ascending, where they can be, and takes from the queue those
+// that are nowhere any more. It returns how many are left, and why it is unclear of some where they
+// are; err is why nothing can be done at all.
+func (d *drain) delete(ctx context.Context, page []muster.BlockID) (left int, unclear, err error) {
+	open := make([]int, len(page)) // for each block the datanodes that have not confirmed
+	shares, all := map[muster.NodeNumber]*share{}, groups(page)
+	for i := range all {
+		err := d.deal(ctx, &all[i], open, shares)
+		if isAway(ctx, err) {
+			return 0, nil, err
+		}
+		unclear = cmp.Or(unclear, err)
 	}
 	list := make([]*share, 0, len(shares))
 	for _, s := range shares {
@@ -134,6 +168,13 @@ func (d *drain) delete(ctx context.Context, page []muster.BlockID) (left int, er
 	slices.SortFunc(list, func(a, b *share) int { return cmp.Compare(a.node.Number, b.node.Number) })
 	for i, confirmed := range d.send(ctx, page, list) {
 		d.note(page, list[i], confirmed, open)
+	}
+	for i := range all {
+		err := d.lookAgain(ctx, &all[i], open)
+		if isAway(ctx, err) {
+			return 0, nil, err
+		}
+		unclear = cmp.Or(unclear, err)
 	}
 	var gone []muster.BlockID
 	for i, id := range page {
@@ -144,41 +185,77 @@ func (d *drain) delete(ctx context.Context, page []muster.BlockID) (left int, er
 	}
 	if len(gone) > 0 {
 		if err := d.tree.Deleted(ctx, gone); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		d.deleted.Add(int64(len(gone)))
 	}
-	return len(page) - len(gone), nil
+	return len(page) - len(gone), unclear, nil
 }
 
-// deal deals out the blocks of one container, from one position of a page to another, to the
-// datanodes that are to be asked now.
-func (d *drain) deal(ctx context.Context, page []muster.BlockID, from, to int, open []int, shares map[muster.NodeNumber]*share) error {
-	nodes, err := replicas(ctx, d.service, page[from].Container)
+// isAway says whether an error is of the location service as a whole, and not of one container.
+func isAway(ctx context.Context, err error) bool {
+	return errors.Is(err, muster.ErrUnavailable) || ctx.Err() != nil
+}
+
+// holders returns the datanodes that may have a replica of the group's container: none if the location
+// service does not know it. If they cannot be known, the blocks wait.
+func (d *drain) holders(ctx context.Context, g *group, open []int) ([]muster.Node, error) {
+	nodes, err := holders(ctx, d.service, g.blocks[0].Container)
 	if errors.Is(err, muster.ErrNotFound) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
+		g.wait(open)
+	}
+	return nodes, err
+}
+
+// wait has all blocks of a group wait for something.
+func (g *group) wait(open []int) {
+	for i := range g.blocks {
+		open[g.from+i]++
+	}
+}
+
+// deal deals out the blocks of a container to the datanodes that are to be asked now.
+func (d *drain) deal(ctx context.Context, g *group, open []int, shares map[muster.NodeNumber]*share) (err error) {
+	if g.nodes, err = d.holders(ctx, g, open); err != nil {
 		return err
 	}
-	for _, n := range nodes {
+	for _, n := range g.nodes {
 		pause := d.pauses[n.Number]
 		waits := n.State == muster.Dead || pause != nil && !pause.due()
-		for i := from; i < to; i++ {
-			if slices.Contains(d.confirmed[page[i]], n.Number) {
+		for i, id := range g.blocks {
+			if slices.Contains(d.confirmed[id], n.Number) {
 				continue
 			}
-			open[i]++
+			open[g.from+i]++
 			if waits {
 				continue
 			}
+			g.asked = true
 			if shares[n.Number] == nil {
 				shares[n.Number] = &share{node: n}
 			}
-			shares[n.Number].blocks = append(shares[n.Number].blocks, i)
+			shares[n.Number].blocks = append(shares[n.Number].blocks, g.from+i)
 		}
 	}
 	return nil
+}
+
+// lookAgain has the blocks of a container wait for datanodes to which they may have been copied since
+// they were dealt out. They are asked the next time.
+func (d *drain) lookAgain(ctx context.Context, g *group, open []int) error {
+	if !g.asked || !slices.Contains(open[g.from:g.from+len(g.blocks)], 0) {
+		return nil
+	}
+	nodes, err := d.holders(ctx, g, open)
+	for _, n := range nodes {
+		if !slices.ContainsFunc(g.nodes, func(known muster.Node) bool { return known.Number == n.Number }) {
+			g.wait(open)
+		}
+	}
+	return err
 }
 
 // send has the datanodes delete their shares. It returns which of its blocks each has confirmed, and

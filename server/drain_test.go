@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks/store"
 	"github.com/muster-fs/muster/locations/registry"
+	"github.com/muster-fs/muster/rpc/pb"
 )
 
 // finished makes a file of one block that all its datanodes have.
@@ -225,6 +227,122 @@ func TestManyDeletions(t *testing.T) {
 		}
 		if left > 0 {
 			t.Errorf("%d copies are left on datanodes", left)
+		}
+	})
+}
+
+// other is the datanode that has no replica of a file's last block.
+func (k *kept) other(f begun) muster.NodeNumber {
+	return k.nodes[slices.IndexFunc(k.nodes, func(n muster.NodeNumber) bool { return !slices.Contains(f.nodes, n) })]
+}
+
+// TestCopiesUnderWayAreDeletedToo: a datanode that is ordered to copy a container is asked to delete
+// its blocks before it has any, and waited for, also when the order has been withdrawn meanwhile.
+func TestCopiesUnderWayAreDeletedToo(t *testing.T) {
+	for _, down := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the target is down %v", down), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k := newKept(t, Leases{})
+				f := k.finished("/f")
+				fourth := k.other(f)
+				if err := k.registry.CloseContainer(t.Context(), f.block.Container); err != nil {
+					t.Fatal(err)
+				}
+				for _, n := range f.nodes {
+					at := slices.Index(k.nodes, n)
+					if _, err := k.registry.Report(n, k.sessions[at], false, []registry.Replica{{Container: f.block.Container, Closed: true, Blocks: 1, Bytes: 10}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				k.change(func() { k.down[f.nodes[0]] = true })
+				time.Sleep(11 * time.Minute)
+				if s := k.registry.Stats(); s.Copies != 1 {
+					t.Fatalf("%d copies are ordered", s.Copies)
+				}
+				k.change(func() { k.down[fourth] = down })
+				k.apply(muster.Delete{Path: "/f"})
+				k.after(30*time.Second, 1)
+				k.change(func() { k.down[f.nodes[0]] = false })
+				if down {
+					k.after(30*time.Minute, 1)
+					k.change(func() {
+						k.down[fourth] = false
+						k.blocks[fourth] = map[muster.BlockID]stored{f.block: {10, true}} // written before it was down
+						k.deleted[fourth] = map[muster.BlockID]bool{}
+					})
+				}
+				k.after(90*time.Second, 0)
+				k.write(fourth, f.file, f.block, stored{10, true}) // late
+				if got := k.on(fourth, f.block); got != "-" {
+					t.Errorf("the target has %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatIsCopiedWhileItIsDeletedIsDeletedToo: just before the last replica goes, somebody gets a copy
+// who was not known to when the deletion began.
+func TestWhatIsCopiedWhileItIsDeletedIsDeletedToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		f := k.finished("/f")
+		fourth := k.other(f)
+		k.change(func() {
+			k.before = func(n muster.NodeNumber) {
+				if n == fourth || k.targets[f.block.Container] != nil {
+					return
+				}
+				k.targets[f.block.Container] = []*pb.Node{{Number: uint32(fourth), Id: "dn", Host: "dn", Port: 1, Rack: "/r"}}
+				k.blocks[fourth], k.deleted[fourth] = map[muster.BlockID]stored{f.block: {10, true}}, map[muster.BlockID]bool{}
+			}
+		})
+		k.apply(muster.Delete{Path: "/f"})
+		k.after(30*time.Second, 0)
+		if got := k.on(fourth, f.block); got != "-" {
+			t.Errorf("the datanode that got it meanwhile has %s", got)
+		}
+	})
+}
+
+// TestWhatIsUnclearOfOneContainerKeepsOnlyItsBlocks waiting.
+func TestWhatIsUnclearOfOneContainerKeepsOnlyItsBlocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		var all []begun
+		for i := range 5 {
+			all = append(all, k.finished(fmt.Sprintf("/d/%d", i)))
+		}
+		stuck := all[2].block.Container
+		if stuck == all[1].block.Container || stuck == all[3].block.Container {
+			t.Fatal("all files are in one container")
+		}
+		k.change(func() { k.unclear[stuck] = muster.ErrInternal })
+		k.apply(muster.Delete{Path: "/d", Recursive: true})
+		k.after(time.Minute, 1)
+		k.expect("of the one", all[2], "gone", "10 committed", "10 committed", "10 committed")
+		if n := k.upkeep.waiting.Load(); n != 1 {
+			t.Errorf("the status says that %d blocks wait", n)
+		}
+		k.change(func() { clear(k.unclear) })
+		k.after(time.Minute, 0)
+		k.expect("when it is clear", all[2], "gone", "-", "-", "-")
+	})
+}
+
+// TestWhoHasDeletedIsAskedAgainBeforeItForgets: while a deletion waits for another datanode, which may
+// be the source of a copy when it is back.
+func TestWhoHasDeletedIsAskedAgainBeforeItForgets(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		f := k.finished("/f")
+		k.change(func() { k.down[f.nodes[0]] = true })
+		k.apply(muster.Delete{Path: "/f"})
+		k.after(time.Minute, 1)
+		k.change(func() { clear(k.asked) })
+		k.after(drainMemory, 1)
+		if n := k.asked[f.nodes[1]]; n != 1 || drainMemory > store.TombstoneLife/2 {
+			t.Errorf("asked %d times in %v", n, drainMemory)
 		}
 	})
 }

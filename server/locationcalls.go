@@ -218,7 +218,7 @@ func (c *locationCalls) Container(_ context.Context, r *pb.ContainerRequest) (*p
 	at := rpc.PositionsOf(k.Nodes)
 	reply := &pb.ContainerReply{
 		Placement: at.Placement(&k.Outcome.Placement, k.Outcome.Err), Nodes: rpc.NodesToPB(k.Nodes),
-		NextLocalId: k.NextLocalID, Members: at.List(k.Members),
+		NextLocalId: k.NextLocalID, Members: at.List(k.Members), Targets: at.List(k.Targets),
 	}
 	reply.Placement.Container = r.GetContainer()
 	reply.Placement.Replication, reply.Placement.Closed = uint32(k.Replication), k.Closed // whatever the outcome is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,11 +118,26 @@ func replicas(ctx context.Context, s service, container uint64) ([]muster.Node, 
 	if err != nil {
 		return nil, err
 	}
+	return nodesOf(container, reply, nil)
+}
+
+// holders are replicas, and those that were ordered to get one: they may have, or still get, any block
+// of the container.
+func holders(ctx context.Context, s service, container uint64) ([]muster.Node, error) {
+	reply, err := s.Container(ctx, &pb.ContainerRequest{Container: container})
+	if err != nil {
+		return nil, err
+	}
+	return nodesOf(container, reply, reply.GetTargets())
+}
+
+// nodesOf returns the members of a container, those that reported it, and others of the table.
+func nodesOf(container uint64, reply *pb.ContainerReply, others []uint32) ([]muster.Node, error) {
 	nodes, err := rpc.NodesFromPB(reply.GetNodes())
 	if err != nil {
 		return nil, fmt.Errorf("container %d: %w", container, err)
 	}
-	at := reply.GetMembers()
+	at := slices.Concat(reply.GetMembers(), others)
 	for _, r := range reply.GetReplicas() {
 		at = append(at, r.GetNode())
 	}

@@ -42,6 +42,7 @@ type disks struct {
 	files   map[muster.BlockID]uint64
 	asked   map[muster.NodeNumber]int // deletions of blocks, by datanode
 	tried   int                       // calls to datanodes that are down
+	before  func(n muster.NodeNumber) // nil, or called before blocks are deleted from a datanode
 }
 
 func newDisks() *disks {
@@ -107,7 +108,9 @@ func (d *disks) DeleteBlocks(ctx context.Context, n *muster.Node, list []blockOf
 	if err != nil {
 		return nil, err
 	}
-	d.asked[n.Number] += len(list)
+	if d.asked[n.Number] += len(list); d.before != nil {
+		d.before(n.Number)
+	}
 	outcomes := make([]error, len(list))
 	for i, b := range list {
 		if outcomes[i] = d.refuses[n.Number]; outcomes[i] == nil {
@@ -171,6 +174,7 @@ type scriptedService struct {
 	*locationCalls
 	away    func() error
 	missing func() bool // reports are
+	about   func(container uint64) ([]*pb.Node, error)
 }
 
 func (s *scriptedService) LocationsStatus(ctx context.Context, r *pb.LocationsStatusRequest) (*pb.LocationsStatusReply, error) {
@@ -191,7 +195,16 @@ func (s *scriptedService) Container(ctx context.Context, r *pb.ContainerRequest)
 	if err := s.away(); err != nil {
 		return nil, err
 	}
-	return s.locationCalls.Container(ctx, r)
+	more, err := s.about(r.GetContainer())
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.locationCalls.Container(ctx, r)
+	for _, n := range more {
+		reply.Nodes = append(reply.Nodes, n)
+		reply.Targets = append(reply.Targets, uint32(len(reply.Nodes)))
+	}
+	return reply, err
 }
 
 // kept is a namespace server's upkeep beside a location service of its own in memory, whose
@@ -209,14 +222,16 @@ type kept struct {
 	sessions []uint64
 	stop     func()
 
-	outage     error // of the location service; guarded by disks.mu, as the next
-	unreported bool  // reports are missing
+	outage     error                 // of the location service; guarded by disks.mu, as the next
+	unreported bool                  // reports are missing
+	unclear    map[uint64]error      // what the location service fails with, by container
+	targets    map[uint64][]*pb.Node // of copies, by container, besides those that it has
 }
 
 const keptNodes = 4
 
 func newKept(t *testing.T, o Leases) *kept {
-	k := &kept{T: t, disks: newDisks(), fs: vfs.NewStrictMem(), options: o.withDefaults()}
+	k := &kept{T: t, disks: newDisks(), fs: vfs.NewStrictMem(), options: o.withDefaults(), unclear: map[uint64]error{}, targets: map[uint64][]*pb.Node{}}
 	r, err := registry.Open("locations", registry.Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
@@ -230,6 +245,10 @@ func newKept(t *testing.T, o Leases) *kept {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		return k.unreported
+	}, func(container uint64) ([]*pb.Node, error) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.targets[container], k.unclear[container]
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var beating sync.WaitGroup
