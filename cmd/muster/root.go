@@ -119,6 +119,10 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newPutCommand(a),
 		newGetCommand(a),
 		newCatCommand(a),
+		newHeadCommand(a),
+		newTailCommand(a),
+		newCpCommand(a),
+		newChecksumCommand(a),
 	)
 	root.AddCommand(newVersionCommand(a)) // works whatever the configuration
 	refuseUnknownTopics(root)
