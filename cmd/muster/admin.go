@@ -30,6 +30,7 @@ func newAdminCommand(a *app) *cobra.Command {
 		newContainerCommand(a),
 		newDrainCommand(a),
 		newUndrainCommand(a),
+		newScrubCommand(a),
 	)
 	return cmd
 }
