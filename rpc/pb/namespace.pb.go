@@ -2692,6 +2692,7 @@ type AddBlockRequest struct {
 	Previous      int64                  `protobuf:"varint,4,opt,name=previous,proto3" json:"previous,omitempty"`    // final length of the block before; it is committed
 	Failed        []uint32               `protobuf:"varint,5,rep,packed,name=failed,proto3" json:"failed,omitempty"` // numbers of datanodes that failed: the block goes elsewhere
 	Reader        string                 `protobuf:"bytes,6,opt,name=reader,proto3" json:"reader,omitempty"`
+	Ends          *BlockID               `protobuf:"bytes,7,opt,name=ends,proto3" json:"ends,omitempty"` // the block before; if the file's last is another: CHANGED. None: not said
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2766,6 +2767,13 @@ func (x *AddBlockRequest) GetReader() string {
 		return x.Reader
 	}
 	return ""
+}
+
+func (x *AddBlockRequest) GetEnds() *BlockID {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
 }
 
 type AddBlockReply struct {
@@ -2882,6 +2890,7 @@ type FinishWriteRequest struct {
 	Rename        []byte                 `protobuf:"bytes,5,opt,name=rename,proto3" json:"rename,omitempty"`        // the file's path from now on; empty: the one that it has
 	Overwrite     bool                   `protobuf:"varint,6,opt,name=overwrite,proto3" json:"overwrite,omitempty"` // with rename: in the place of a file there
 	Mtime         *int64                 `protobuf:"varint,7,opt,name=mtime,proto3,oneof" json:"mtime,omitempty"`   // ms since the epoch
+	Ends          *BlockID               `protobuf:"bytes,8,opt,name=ends,proto3" json:"ends,omitempty"`            // the last block; if the file's last is another: CHANGED. None: not said
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2963,6 +2972,13 @@ func (x *FinishWriteRequest) GetMtime() int64 {
 		return *x.Mtime
 	}
 	return 0
+}
+
+func (x *FinishWriteRequest) GetEnds() *BlockID {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
 }
 
 type FinishWriteReply struct {
@@ -3961,20 +3977,21 @@ const file_namespace_proto_rawDesc = "" +
 	"\n" +
 	"block_size\x18\x03 \x01(\x03R\tblockSize\x12\x19\n" +
 	"\blease_ms\x18\x04 \x01(\x03R\aleaseMs\x12.\n" +
-	"\x06target\x18\x05 \x01(\v2\x16.muster.v1.WriteTargetR\x06target\"\xa5\x01\n" +
+	"\x06target\x18\x05 \x01(\v2\x16.muster.v1.WriteTargetR\x06target\"\xcd\x01\n" +
 	"\x0fAddBlockRequest\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\fR\x06client\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04file\x18\x03 \x01(\x04R\x04file\x12\x1a\n" +
 	"\bprevious\x18\x04 \x01(\x03R\bprevious\x12\x16\n" +
 	"\x06failed\x18\x05 \x03(\rR\x06failed\x12\x16\n" +
-	"\x06reader\x18\x06 \x01(\tR\x06reader\"?\n" +
+	"\x06reader\x18\x06 \x01(\tR\x06reader\x12&\n" +
+	"\x04ends\x18\a \x01(\v2\x12.muster.v1.BlockIDR\x04ends\"?\n" +
 	"\rAddBlockReply\x12.\n" +
 	"\x06target\x18\x01 \x01(\v2\x16.muster.v1.WriteTargetR\x06target\"t\n" +
 	"\vWriteTarget\x12(\n" +
 	"\x05block\x18\x01 \x01(\v2\x12.muster.v1.BlockIDR\x05block\x12%\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\fR\x05token\"\xcb\x01\n" +
+	"\x05token\x18\x03 \x01(\fR\x05token\"\xf3\x01\n" +
 	"\x12FinishWriteRequest\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\fR\x06client\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x12\n" +
@@ -3982,7 +3999,8 @@ const file_namespace_proto_rawDesc = "" +
 	"\x04last\x18\x04 \x01(\x03R\x04last\x12\x16\n" +
 	"\x06rename\x18\x05 \x01(\fR\x06rename\x12\x1c\n" +
 	"\toverwrite\x18\x06 \x01(\bR\toverwrite\x12\x19\n" +
-	"\x05mtime\x18\a \x01(\x03H\x00R\x05mtime\x88\x01\x01B\b\n" +
+	"\x05mtime\x18\a \x01(\x03H\x00R\x05mtime\x88\x01\x01\x12&\n" +
+	"\x04ends\x18\b \x01(\v2\x12.muster.v1.BlockIDR\x04endsB\b\n" +
 	"\x06_mtime\">\n" +
 	"\x10FinishWriteReply\x12\x12\n" +
 	"\x04txid\x18\x01 \x01(\x04R\x04txid\x12\x16\n" +
@@ -4184,61 +4202,63 @@ var file_namespace_proto_depIdxs = []int32{
 	27, // 22: muster.v1.ApplyRequest.commands:type_name -> muster.v1.Command
 	30, // 23: muster.v1.ApplyReply.refusal:type_name -> muster.v1.Refusal
 	35, // 24: muster.v1.StartWriteReply.target:type_name -> muster.v1.WriteTarget
-	35, // 25: muster.v1.AddBlockReply.target:type_name -> muster.v1.WriteTarget
-	50, // 26: muster.v1.WriteTarget.block:type_name -> muster.v1.BlockID
-	49, // 27: muster.v1.WriteTarget.nodes:type_name -> muster.v1.Node
-	42, // 28: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
-	45, // 29: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
-	48, // 30: muster.v1.ScrubNodesReply.nodes:type_name -> muster.v1.ScrubbedNode
-	49, // 31: muster.v1.ScrubbedNode.node:type_name -> muster.v1.Node
-	51, // 32: muster.v1.ScrubbedNode.scrub:type_name -> muster.v1.ScrubState
-	4,  // 33: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
-	7,  // 34: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
-	8,  // 35: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
-	11, // 36: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
-	11, // 37: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
-	11, // 38: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
-	12, // 39: muster.v1.Namespace.Locate:input_type -> muster.v1.LocateRequest
-	13, // 40: muster.v1.Namespace.Open:input_type -> muster.v1.OpenRequest
-	13, // 41: muster.v1.Namespace.Lookup:input_type -> muster.v1.OpenRequest
-	28, // 42: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
-	31, // 43: muster.v1.Namespace.StartWrite:input_type -> muster.v1.StartWriteRequest
-	33, // 44: muster.v1.Namespace.AddBlock:input_type -> muster.v1.AddBlockRequest
-	36, // 45: muster.v1.Namespace.FinishWrite:input_type -> muster.v1.FinishWriteRequest
-	38, // 46: muster.v1.Namespace.RenewLeases:input_type -> muster.v1.RenewLeasesRequest
-	40, // 47: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
-	43, // 48: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
-	52, // 49: muster.v1.Namespace.Datanodes:input_type -> muster.v1.DatanodesRequest
-	53, // 50: muster.v1.Namespace.Topology:input_type -> muster.v1.TopologyRequest
-	54, // 51: muster.v1.Namespace.Container:input_type -> muster.v1.ContainerRequest
-	55, // 52: muster.v1.Namespace.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
-	46, // 53: muster.v1.Namespace.Scrub:input_type -> muster.v1.ScrubNodesRequest
-	5,  // 54: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
-	10, // 55: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
-	10, // 56: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
-	19, // 57: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
-	19, // 58: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
-	20, // 59: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
-	15, // 60: muster.v1.Namespace.Locate:output_type -> muster.v1.LocatedReply
-	15, // 61: muster.v1.Namespace.Open:output_type -> muster.v1.LocatedReply
-	15, // 62: muster.v1.Namespace.Lookup:output_type -> muster.v1.LocatedReply
-	29, // 63: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
-	32, // 64: muster.v1.Namespace.StartWrite:output_type -> muster.v1.StartWriteReply
-	34, // 65: muster.v1.Namespace.AddBlock:output_type -> muster.v1.AddBlockReply
-	37, // 66: muster.v1.Namespace.FinishWrite:output_type -> muster.v1.FinishWriteReply
-	39, // 67: muster.v1.Namespace.RenewLeases:output_type -> muster.v1.RenewLeasesReply
-	41, // 68: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
-	44, // 69: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
-	56, // 70: muster.v1.Namespace.Datanodes:output_type -> muster.v1.DatanodesReply
-	57, // 71: muster.v1.Namespace.Topology:output_type -> muster.v1.TopologyReply
-	58, // 72: muster.v1.Namespace.Container:output_type -> muster.v1.ContainerReply
-	59, // 73: muster.v1.Namespace.SetNodeState:output_type -> muster.v1.SetNodeStateReply
-	47, // 74: muster.v1.Namespace.Scrub:output_type -> muster.v1.ScrubNodesReply
-	54, // [54:75] is the sub-list for method output_type
-	33, // [33:54] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	50, // 25: muster.v1.AddBlockRequest.ends:type_name -> muster.v1.BlockID
+	35, // 26: muster.v1.AddBlockReply.target:type_name -> muster.v1.WriteTarget
+	50, // 27: muster.v1.WriteTarget.block:type_name -> muster.v1.BlockID
+	49, // 28: muster.v1.WriteTarget.nodes:type_name -> muster.v1.Node
+	50, // 29: muster.v1.FinishWriteRequest.ends:type_name -> muster.v1.BlockID
+	42, // 30: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
+	45, // 31: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
+	48, // 32: muster.v1.ScrubNodesReply.nodes:type_name -> muster.v1.ScrubbedNode
+	49, // 33: muster.v1.ScrubbedNode.node:type_name -> muster.v1.Node
+	51, // 34: muster.v1.ScrubbedNode.scrub:type_name -> muster.v1.ScrubState
+	4,  // 35: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
+	7,  // 36: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
+	8,  // 37: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
+	11, // 38: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
+	11, // 39: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
+	11, // 40: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
+	12, // 41: muster.v1.Namespace.Locate:input_type -> muster.v1.LocateRequest
+	13, // 42: muster.v1.Namespace.Open:input_type -> muster.v1.OpenRequest
+	13, // 43: muster.v1.Namespace.Lookup:input_type -> muster.v1.OpenRequest
+	28, // 44: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
+	31, // 45: muster.v1.Namespace.StartWrite:input_type -> muster.v1.StartWriteRequest
+	33, // 46: muster.v1.Namespace.AddBlock:input_type -> muster.v1.AddBlockRequest
+	36, // 47: muster.v1.Namespace.FinishWrite:input_type -> muster.v1.FinishWriteRequest
+	38, // 48: muster.v1.Namespace.RenewLeases:input_type -> muster.v1.RenewLeasesRequest
+	40, // 49: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
+	43, // 50: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
+	52, // 51: muster.v1.Namespace.Datanodes:input_type -> muster.v1.DatanodesRequest
+	53, // 52: muster.v1.Namespace.Topology:input_type -> muster.v1.TopologyRequest
+	54, // 53: muster.v1.Namespace.Container:input_type -> muster.v1.ContainerRequest
+	55, // 54: muster.v1.Namespace.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
+	46, // 55: muster.v1.Namespace.Scrub:input_type -> muster.v1.ScrubNodesRequest
+	5,  // 56: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
+	10, // 57: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
+	10, // 58: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
+	19, // 59: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
+	19, // 60: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
+	20, // 61: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
+	15, // 62: muster.v1.Namespace.Locate:output_type -> muster.v1.LocatedReply
+	15, // 63: muster.v1.Namespace.Open:output_type -> muster.v1.LocatedReply
+	15, // 64: muster.v1.Namespace.Lookup:output_type -> muster.v1.LocatedReply
+	29, // 65: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
+	32, // 66: muster.v1.Namespace.StartWrite:output_type -> muster.v1.StartWriteReply
+	34, // 67: muster.v1.Namespace.AddBlock:output_type -> muster.v1.AddBlockReply
+	37, // 68: muster.v1.Namespace.FinishWrite:output_type -> muster.v1.FinishWriteReply
+	39, // 69: muster.v1.Namespace.RenewLeases:output_type -> muster.v1.RenewLeasesReply
+	41, // 70: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
+	44, // 71: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
+	56, // 72: muster.v1.Namespace.Datanodes:output_type -> muster.v1.DatanodesReply
+	57, // 73: muster.v1.Namespace.Topology:output_type -> muster.v1.TopologyReply
+	58, // 74: muster.v1.Namespace.Container:output_type -> muster.v1.ContainerReply
+	59, // 75: muster.v1.Namespace.SetNodeState:output_type -> muster.v1.SetNodeStateReply
+	47, // 76: muster.v1.Namespace.Scrub:output_type -> muster.v1.ScrubNodesReply
+	56, // [56:77] is the sub-list for method output_type
+	35, // [35:56] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_namespace_proto_init() }
