@@ -58,7 +58,7 @@ func bind(v *viper.Viper, s Sources) error {
 		if s.Role != "" && (name == "listen" || name == "data") {
 			key = s.Role + "." + name
 		}
-		if flag := s.Flags.Lookup(name); flag != nil {
+		if flag := s.Flags.Lookup(name); flag != nil && flag.Value.Type() != "bool" { // import --data is no folder
 			if err := v.BindPFlag(key, flag); err != nil {
 				return err
 			}

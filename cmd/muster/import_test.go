@@ -183,7 +183,7 @@ func TestImportedTreeEqualsTheSource(t *testing.T) {
 			}
 			a.dialled = a.dialled.As(user)
 		}
-		if err := a.importTree(t.Context(), source, "/home/tree", false); err != nil || a.failed {
+		if err := a.importTree(t.Context(), source, "/home/tree", importFlags{}); err != nil || a.failed {
 			t.Fatalf("%v; %s", err, a.stderr)
 		}
 		compareTrees(t, importedAsRoot(t, a, "/home/tree"), realTree(t, source))
@@ -203,7 +203,7 @@ func TestGOROOTIsImportedAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := startApp(t)
-	if err := a.importTree(t.Context(), source, "/goroot", false); err != nil || a.failed {
+	if err := a.importTree(t.Context(), source, "/goroot", importFlags{}); err != nil || a.failed {
 		t.Fatalf("%v; %s", err, a.stderr)
 	}
 	t.Log(a.stdout)
