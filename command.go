@@ -106,12 +106,14 @@ type StartFile struct {
 //
 // The user must be who started the file, or a superuser; the file's mode does not matter any
 // more. Errors: ErrNotFound if the file is not there any more or not being written, ErrExists if
-// another holder writes it, ErrLimit past MaxBlocks blocks.
+// another holder writes it, ErrChanged if the block before is not Ends, ErrLimit past MaxBlocks
+// blocks.
 type AddBlock struct {
 	File     uint64 // inode id; 0: see Command
 	Holder   Holder
-	Previous int64 // bytes: final length of the block before, at most the block size; 0 if there is none
-	Block    Block // of length 0; not of what tells repeats of a request id apart
+	Previous int64   // bytes: final length of the block before, at most the block size; 0 if there is none
+	Ends     BlockID // the block before; zero: not said
+	Block    Block   // of length 0; not of what tells repeats of a request id apart
 }
 
 // FinishFile ends the writing of a file: it gives the last block its final length, or takes it
@@ -119,8 +121,9 @@ type AddBlock struct {
 type FinishFile struct {
 	File   uint64 // inode id; 0: see Command
 	Holder Holder
-	Last   int64  // bytes: final length of the last block; 0 if there is none
-	MTime  *int64 // ms
+	Last   int64   // bytes: final length of the last block; 0 if there is none
+	Ends   BlockID // the last block; zero: not said
+	MTime  *int64  // ms
 }
 
 // TakeLease makes Holder who writes a file instead of From. Who may, and the errors, are those

@@ -173,6 +173,5 @@ func targetOf(file uint64, m *pb.WriteTarget) (blocks.Target, error) {
 	if err != nil {
 		return blocks.Target{}, err
 	}
-	id := muster.BlockID{Container: m.GetBlock().GetContainer(), LocalID: m.GetBlock().GetLocalId()}
-	return blocks.Target{ID: id, File: file, Nodes: nodes, Token: m.GetToken()}, nil
+	return blocks.Target{ID: rpc.BlockIDFromPB(m.GetBlock()), File: file, Nodes: nodes, Token: m.GetToken()}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/blocks"
+	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
@@ -40,8 +41,7 @@ type FileWriter struct {
 
 	writer   *blocks.Writer
 	block    muster.BlockID // was given last
-	sequence uint64         // of the request for another one that has failed; 0: there is none
-	doubt    bool           // whether that is still to be carried out
+	sequence uint64         // of the request for another one that has failed, and may be carried out; 0: there is none
 
 	ending atomic.Bool // Close or Abort was called
 }
@@ -131,9 +131,9 @@ func (s *source) Read(p []byte) (n int, err error) {
 //
 // After a failed Write, or if it fails itself, it returns that error, and the file has what
 // was durable by then, as a local file has after a full disk; of one that is written
-// atomically nothing stays. If the server cannot be reached for that, or not be asked which
-// blocks the file has, it ends the file by itself when the client's lease has ended: after its
-// last file was closed, that is. A second Close is fs.ErrClosed.
+// atomically nothing stays. If the server cannot be reached for that, it ends the file by
+// itself when the client's lease has ended: after its last file was closed, that is. A second
+// Close is fs.ErrClosed.
 func (w *FileWriter) Close() error {
 	if w.ending.Swap(true) {
 		return pathError("close", w.path, fs.ErrClosed)
@@ -147,7 +147,7 @@ func (w *FileWriter) Close() error {
 	err := w.writer.Close()
 	if err == nil {
 		var length int64
-		if length, err = w.finish(w.writer.Last()); err == nil && length != w.writer.Size() {
+		if length, err = w.finish(w.block, w.writer.Last()); err == nil && length != w.writer.Size() {
 			err = corrupt("a file of %d bytes has the length %d", w.writer.Size(), length)
 		}
 	} else if w.target == "" {
@@ -159,29 +159,22 @@ func (w *FileWriter) Close() error {
 	return pathError("close", w.path, err)
 }
 
-// salvage ends the file with what is durable of it. If nobody can say whether it was given
-// another block, that is left to the server: the length would be taken for that of the other.
+// salvage ends the file with what is durable of it. If it may have been given another block
+// without a word, the server says so: nothing of that one is kept.
 func (w *FileWriter) salvage() {
-	last := w.writer.Last()
-	if w.sequence != 0 {
-		info, err := w.client.Lstat(w.life, w.name)
-		if w.doubt || err != nil || info.Entry.ID != w.file {
-			return
-		}
-		all := info.Entry.Blocks
-		if n := len(all); n == 0 || w.block != (muster.BlockID{Container: all[n-1].Container, LocalID: all[n-1].LocalID}) {
-			last = 0 // of the block that was given without a word
-		}
+	_, err := w.finish(w.block, w.writer.Last())
+	if errors.Is(err, muster.ErrChanged) && w.sequence != 0 {
+		_, _ = w.finish(muster.BlockID{}, 0)
 	}
-	_, _ = w.finish(last) // Close returns why writing has failed
+	// Close returns why writing has failed.
 }
 
 // finish gives the last block and so the file its final length, and the file the name that it
-// is to have.
-func (w *FileWriter) finish(last int64) (length int64, err error) {
+// is to have. A zero block is whichever is the last one.
+func (w *FileWriter) finish(block muster.BlockID, last int64) (length int64, err error) {
 	c := w.client
 	request := &pb.FinishWriteRequest{
-		Client: c.id[:], Sequence: c.sequence.Add(1), File: w.file, Last: last,
+		Client: c.id[:], Sequence: c.sequence.Add(1), File: w.file, Last: last, Ends: rpc.BlockIDToPB(block),
 		Rename: []byte(w.target), Overwrite: w.options.Overwrite && w.target != "", Mtime: millis(w.options.MTime),
 	}
 	reply, err := once(w.life, c, 0, func(ctx context.Context) (*pb.FinishWriteReply, error) { return c.service.FinishWrite(ctx, request) })
@@ -194,7 +187,7 @@ func (w *FileWriter) next(ctx context.Context, previous int64, failed []muster.N
 	if w.sequence == 0 {
 		w.sequence = c.sequence.Add(1) // a request that was refused is made again under its id
 	}
-	request := &pb.AddBlockRequest{Client: c.id[:], Sequence: w.sequence, File: w.file, Previous: previous, Reader: c.options.Reader}
+	request := &pb.AddBlockRequest{Client: c.id[:], Sequence: w.sequence, File: w.file, Previous: previous, Ends: rpc.BlockIDToPB(w.block), Reader: c.options.Reader}
 	attempts := c.options.Attempts
 	for _, n := range failed {
 		request.Failed = append(request.Failed, uint32(n))
@@ -202,11 +195,10 @@ func (w *FileWriter) next(ctx context.Context, previous int64, failed []muster.N
 	}
 	reply, err := once(ctx, c, attempts, func(ctx context.Context) (*pb.AddBlockReply, error) { return c.service.AddBlock(ctx, request) })
 	if err != nil {
-		w.doubt = errors.Is(err, ErrOutcomeUnknown)
 		return blocks.Target{}, err
 	}
 	t, err := targetOf(w.file, reply.GetTarget())
-	w.sequence, w.block, w.doubt = 0, t.ID, false
+	w.sequence, w.block = 0, t.ID
 	return t, err
 }
 

@@ -84,7 +84,6 @@ func layoutOf(l *Located) blocks.Layout {
 			Nodes: make([]muster.Node, len(from.Replicas)),
 		}
 		to.Token, to.Expires = from.token()
-		to.Token, to.Expires = from.token()
 		for k, r := range from.Replicas {
 			to.Nodes[k] = *r.Node
 		}

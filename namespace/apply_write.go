@@ -61,7 +61,7 @@ func (tx *txn) addBlock(c *muster.AddBlock) (uint64, error) {
 	if err := tx.openWritten(c.File, &c.Holder, &f); err != nil {
 		return 0, err
 	}
-	if err := tx.endBlock(&f, c.Previous); err != nil {
+	if err := tx.endBlock(&f, c.Ends, c.Previous); err != nil {
 		return 0, err
 	}
 	if f.blocks.count >= muster.MaxBlocks {
@@ -82,7 +82,7 @@ func (tx *txn) finishFile(c *muster.FinishFile) (uint64, error) {
 	if err := tx.openWritten(c.File, &c.Holder, &f); err != nil {
 		return 0, err
 	}
-	if err := tx.endBlock(&f, c.Last); err != nil {
+	if err := tx.endBlock(&f, c.Ends, c.Last); err != nil {
 		return 0, err
 	}
 	f.row.Flags &^= muster.FlagWriting
@@ -217,16 +217,19 @@ func (tx *txn) loadPart(f *written) error {
 	return nil
 }
 
-// endBlock loads the part with the last block and gives that its final length; one of no data is
-// taken from the list.
-func (tx *txn) endBlock(f *written, length int64) error {
+// endBlock loads the part with the last block, which is to be the given one if that is not zero,
+// and gives it its final length; one of no data is taken from the list.
+func (tx *txn) endBlock(f *written, id muster.BlockID, length int64) error {
 	switch {
 	case length < 0 || length > f.row.BlockSize:
 		return fmt.Errorf("%w: a block of %d bytes; at most %d, the file's block size", muster.ErrInvalid, length, f.row.BlockSize)
 	case length > 0 && f.blocks.count == 0:
 		return fmt.Errorf("%w: a length of %d, and the file has no block yet", muster.ErrInvalid, length)
 	}
-	if err := tx.loadPart(f); err != nil || f.blocks.count == 0 {
+	if err := tx.loadPart(f); err != nil {
+		return err
+	}
+	if err := f.checkEnd(id); err != nil || f.blocks.count == 0 {
 		return err
 	}
 	last := len(f.part) - blockSize
@@ -238,6 +241,21 @@ func (tx *txn) endBlock(f *written, length int64) error {
 	}
 	binary.LittleEndian.PutUint64(f.part[last+16:], uint64(length))
 	f.row.Length += length
+	return nil
+}
+
+// checkEnd refuses a block that is said to be the file's last one and is not. The part is loaded.
+func (f *written) checkEnd(id muster.BlockID) error {
+	if id == (muster.BlockID{}) {
+		return nil
+	}
+	if f.blocks.count == 0 {
+		return fmt.Errorf("%w: block %v is not the last one: the file has none", muster.ErrChanged, id)
+	}
+	last := f.part[len(f.part)-blockSize:]
+	if is := (muster.BlockID{Container: binary.LittleEndian.Uint64(last), LocalID: binary.LittleEndian.Uint64(last[8:])}); is != id {
+		return fmt.Errorf("%w: block %v is not the file's last one, which is %v", muster.ErrChanged, id, is)
+	}
 	return nil
 }
 

@@ -321,6 +321,8 @@ func values(f reflect.Value) []reflect.Value {
 		return some
 	case reflect.Array:
 		return []reflect.Value{reflect.ValueOf(muster.Holder{1}), reflect.ValueOf(muster.Holder{15: 1})}
+	case reflect.Struct:
+		return []reflect.Value{reflect.ValueOf(muster.BlockID{Container: 1}), reflect.ValueOf(muster.BlockID{LocalID: 1})}
 	case reflect.Bool:
 		return []reflect.Value{reflect.ValueOf(true)}
 	case reflect.String:

@@ -47,15 +47,24 @@ func appendWrite(dst []byte, c muster.Command) ([]byte, error) {
 		return appendTimes(appendFlags(binary.LittleEndian.AppendUint16(dst, c.Mode), c.Parents, c.Overwrite), c.MTime), nil
 	case muster.AddBlock:
 		dst = append(binary.LittleEndian.AppendUint64(append(dst, 8), c.File), c.Holder[:]...)
-		return binary.LittleEndian.AppendUint64(dst, uint64(c.Previous)), nil
+		return appendEnds(binary.LittleEndian.AppendUint64(dst, uint64(c.Previous)), c.Ends), nil
 	case muster.FinishFile:
 		dst = append(binary.LittleEndian.AppendUint64(append(dst, 9), c.File), c.Holder[:]...)
-		return appendTimes(binary.LittleEndian.AppendUint64(dst, uint64(c.Last)), c.MTime), nil
+		return appendEnds(appendTimes(binary.LittleEndian.AppendUint64(dst, uint64(c.Last)), c.MTime), c.Ends), nil
 	case muster.TakeLease:
 		dst = binary.LittleEndian.AppendUint64(append(dst, 10), c.File)
 		return append(append(dst, c.From[:]...), c.Holder[:]...), nil
 	}
 	return dst, fmt.Errorf("%w: unknown command %T", muster.ErrInvalid, c)
+}
+
+// appendEnds appends nothing for a block that is not said, so that requests of before it could be
+// are still known.
+func appendEnds(dst []byte, id muster.BlockID) []byte {
+	if id == (muster.BlockID{}) {
+		return dst
+	}
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, id.Container), id.LocalID)
 }
 
 func appendSetAttr(dst []byte, c *muster.SetAttr) []byte {

@@ -71,10 +71,12 @@ func (o *oracle) written(who *muster.Identity, file uint64, holder muster.Holder
 }
 
 // endBlock gives the last block its length, or drops it.
-func (o *oracle) endBlock(n *node, length int64) muster.Code {
+func (o *oracle) endBlock(n *node, id muster.BlockID, length int64) muster.Code {
 	switch {
 	case length < 0, length > n.BlockSize, length > 0 && len(n.Blocks) == 0:
 		return muster.ErrInvalid
+	case id != (muster.BlockID{}) && id != lastOf(n):
+		return muster.ErrChanged
 	case len(n.Blocks) == 0:
 		return muster.OK
 	}
@@ -96,7 +98,7 @@ func (o *oracle) addBlock(who *muster.Identity, c muster.AddBlock) (uint64, must
 	}
 	n, code := o.written(who, c.File, c.Holder)
 	if code == muster.OK {
-		code = o.endBlock(n, c.Previous)
+		code = o.endBlock(n, c.Ends, c.Previous)
 	}
 	if code == muster.OK && len(n.Blocks) == muster.MaxBlocks {
 		code = muster.ErrLimit
@@ -112,7 +114,7 @@ func (o *oracle) addBlock(who *muster.Identity, c muster.AddBlock) (uint64, must
 func (o *oracle) finishFile(who *muster.Identity, c muster.FinishFile) (uint64, muster.Code) {
 	n, code := o.written(who, c.File, c.Holder)
 	if code == muster.OK {
-		code = o.endBlock(n, c.Last)
+		code = o.endBlock(n, c.Ends, c.Last)
 	}
 	if code != muster.OK {
 		return 0, code
@@ -166,13 +168,38 @@ func (g *generator) writeCommand(o *oracle) muster.Command {
 			Holder: oneOf(g, append(holders, holders[0], holders[1], muster.Holder{})...),
 		}
 	case 3, 4, 5, 6:
-		return muster.AddBlock{File: file, Holder: holder, Previous: length, Block: g.block()}
+		return muster.AddBlock{File: file, Holder: holder, Previous: length, Ends: g.ends(o, file), Block: g.block()}
 	case 7, 8:
-		return muster.FinishFile{File: file, Holder: holder, Last: length, MTime: g.time()}
+		return muster.FinishFile{File: file, Holder: holder, Last: length, Ends: g.ends(o, file), MTime: g.time()}
 	case 9:
 		return muster.TakeLease{File: file, From: holder, Holder: oneOf(g, append(holders, muster.Holder{})...)}
 	}
 	return muster.Rename{File: max(file, 1), From: "/ignored", To: oneOf(g, g.path(o), g.newPath(o)), Overwrite: g.pick(2) == 1}
+}
+
+// ends is what a writer says of the last block: mostly nothing, or the truth.
+func (g *generator) ends(o *oracle, file uint64) muster.BlockID {
+	if file == 0 {
+		file = o.last
+	}
+	switch n := o.nodes[file]; g.pick(8) {
+	case 0:
+		return muster.BlockID{Container: 1 + uint64(g.pick(9)), LocalID: 1}
+	case 1, 2, 3:
+		if n != nil {
+			return lastOf(n)
+		}
+	}
+	return muster.BlockID{}
+}
+
+// lastOf is the last block of a file, zero if it has none.
+func lastOf(n *node) muster.BlockID {
+	if len(n.Blocks) == 0 {
+		return muster.BlockID{}
+	}
+	b := n.Blocks[len(n.Blocks)-1]
+	return muster.BlockID{Container: b.Container, LocalID: b.LocalID}
 }
 
 // block is a new one, mostly.

@@ -127,6 +127,45 @@ func TestFinishDropsAnEmptyLastBlock(t *testing.T) {
 	}
 }
 
+// TestTheBlockThatEndsIsNamed: if it is not the file's last one nothing changes, wherever that is.
+func TestTheBlockThatEndsIsNamed(t *testing.T) {
+	for _, n := range []int{0, 1, 16, 17, 272, 273} {
+		tree := openMem(t, Options{})
+		commands := []muster.Command{start("/f")}
+		for i := range n {
+			commands = append(commands, add(0, int64(min(i, 1)), uint64(i+1)))
+		}
+		file := mustApply(t, tree, commands...).IDs[0]
+		before := stat(t, tree, "/f")
+		named := func(id muster.BlockID) (muster.AddBlock, muster.FinishFile) {
+			a, f := add(file, int64(min(n, 1)), 1000), finish(file, int64(min(n, 1)))
+			a.Ends, f.Ends = id, id
+			return a, f
+		}
+		a, f := named(muster.BlockID{Container: 4711, LocalID: 1})
+		for _, c := range []muster.Command{a, f} {
+			if _, err := tryApply(t, tree, c); !errors.Is(err, muster.ErrChanged) || !strings.Contains(err.Error(), "4711") {
+				t.Errorf("%d blocks: %s: %v", n, c.Verb(), err)
+			}
+		}
+		if e := stat(t, tree, "/f"); e.Length != before.Length || !slices.Equal(e.Blocks, before.Blocks) {
+			t.Errorf("%d blocks: %+v, and before %+v", n, e, before)
+		}
+		var last muster.BlockID
+		if n > 0 {
+			last = muster.BlockID{Container: before.Blocks[n-1].Container, LocalID: before.Blocks[n-1].LocalID}
+		}
+		a, _ = named(last)
+		_, f = named(muster.BlockID{Container: a.Block.Container, LocalID: a.Block.LocalID})
+		f.Last = 1
+		mustApply(t, tree, a, f)
+		if e := stat(t, tree, "/f"); len(e.Blocks) != n+1 || e.Length != int64(n+1) {
+			t.Errorf("%d blocks: then %+v", n, e)
+		}
+		check(t, tree)
+	}
+}
+
 // TestWhoMayWrite: the holder's requests of the user who started it, or of a superuser; others are
 // told who does, and since when.
 func TestWhoMayWrite(t *testing.T) {

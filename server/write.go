@@ -150,7 +150,7 @@ func (h *handlers) AddBlock(ctx context.Context, r *pb.AddBlockRequest) (*pb.Add
 		return nil, err
 	}
 	applied, err := h.tree.Apply(ctx, namespace.Request{ID: w.id, Caller: w.caller, Commands: []muster.Command{
-		muster.AddBlock{File: r.GetFile(), Holder: w.holder, Previous: r.GetPrevious(), Block: block},
+		muster.AddBlock{File: r.GetFile(), Holder: w.holder, Previous: r.GetPrevious(), Ends: rpc.BlockIDFromPB(r.GetEnds()), Block: block},
 	}})
 	if err != nil {
 		return nil, h.explain(err, r.GetFile())
@@ -196,7 +196,7 @@ func (h *handlers) FinishWrite(ctx context.Context, r *pb.FinishWriteRequest) (*
 	if f.writing {
 		length += r.GetLast()
 	}
-	commands := []muster.Command{muster.FinishFile{File: r.GetFile(), Holder: w.holder, Last: r.GetLast(), MTime: r.Mtime}}
+	commands := []muster.Command{muster.FinishFile{File: r.GetFile(), Holder: w.holder, Last: r.GetLast(), Ends: rpc.BlockIDFromPB(r.GetEnds()), MTime: r.Mtime}}
 	if len(r.GetRename()) > 0 {
 		commands = append(commands, muster.Rename{File: r.GetFile(), To: string(r.GetRename()), Overwrite: r.GetOverwrite()})
 	}

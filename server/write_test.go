@@ -307,6 +307,8 @@ func TestBadWriteCalls(t *testing.T) {
 		"many failed":           {add(p, func(q *pb.AddBlockRequest) { q.Failed = make([]uint32, 2000) }), muster.ErrLimit, "2000"},
 		"another client's":      {add(p, func(q *pb.AddBlockRequest) { q.Client = otherClient }), muster.ErrExists, "lease"},
 		"another user's":        {add(other, func(q *pb.AddBlockRequest) { q.Client = p.client }), muster.ErrPermission, ""},
+		"not the last block":    {add(p, func(q *pb.AddBlockRequest) { q.Ends = &pb.BlockID{Container: 4711, LocalId: 1} }), muster.ErrChanged, "4711"},
+		"finish another block":  {finish(p, func(q *pb.FinishWriteRequest) { q.Ends = &pb.BlockID{Container: 4711, LocalId: 1} }), muster.ErrChanged, "4711"},
 		"finish a negative":     {finish(p, func(q *pb.FinishWriteRequest) { q.Last = -1 }), muster.ErrInvalid, "-1"},
 		"finish another's":      {finish(p, func(q *pb.FinishWriteRequest) { q.Client = otherClient }), muster.ErrExists, "lease"},
 		"finish no file":        {finish(p, func(q *pb.FinishWriteRequest) { q.File = 4711 }), muster.ErrNotFound, "4711"},
