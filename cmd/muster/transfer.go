@@ -128,16 +128,25 @@ type transfer struct {
 	dirs  []item          // of the target, parents first
 	roots map[uint64]bool // inode ids of the directories that roots are copied to; for cp
 
+	giveUp context.CancelCauseFunc // ends all copying
+
 	mu        sync.Mutex // guards what follows, and the app's output
 	done      tally
 	unchanged int
 	bad       int
+	outage    int // failures in a row since something could not be reached
 }
+
+// maxOutage is how many failures in a row, since something could not be reached, end all: each
+// takes its time, and there may be a million more.
+const maxOutage = 32
 
 // run copies the roots, whose entries are known, and prints what it did. How all else went is
 // on standard error.
 func (t *transfer) run(ctx context.Context, roots []item) error {
 	start := time.Now()
+	ctx, t.giveUp = context.WithCancelCause(ctx)
+	defer t.giveUp(nil)
 	t.group.SetLimit(t.parallel)
 	t.roots = make(map[uint64]bool)
 	t.progress = t.startTransfer(ctx)
@@ -147,8 +156,8 @@ func (t *transfer) run(ctx context.Context, roots []item) error {
 		err = t.target.settle(ctx, t.dirs, t.fail)
 	}
 	t.progress.stop()
-	if err == nil {
-		err = ctx.Err()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return err
@@ -337,13 +346,14 @@ func (t *transfer) toTarget(it item, err error) error {
 	case errors.Is(err, fs.ErrExist) && !t.force && it.Kind != muster.Directory:
 		return fmt.Errorf("to %s: %w; -f replaces it", shown(t.target.shown(it.to)), muster.ErrExists)
 	}
-	return fmt.Errorf("to %s: %s", shown(t.target.shown(it.to)), reason(err))
+	return fmt.Errorf("to %s: %w", shown(t.target.shown(it.to)), bare(err))
 }
 
 func (t *transfer) count(it item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.done.add(it.Entry, 1)
+	t.outage = 0
 }
 
 // fail reports what failed. What fails since the run was interrupted is not reported.
@@ -352,6 +362,11 @@ func (t *transfer) fail(path string, err error) {
 	defer t.mu.Unlock()
 	t.bad++
 	t.app.fail(path, err)
+	if muster.CodeOf(err) == muster.ErrUnavailable {
+		if t.outage++; t.outage == maxOutage {
+			t.giveUp(fmt.Errorf("%w: given up after %d failures in a row", muster.ErrUnavailable, maxOutage))
+		}
+	}
 }
 
 // transferSummary is what -o json has.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 
@@ -70,13 +71,27 @@ func (s remoteSource) list(ctx context.Context, level []item, fail func(string, 
 }
 
 func (s remoteSource) open(ctx context.Context, it item, offset int64) (io.ReadCloser, error) {
-	return openRemote(ctx, s.client, it.from, offset)
+	f, err := openRemote(ctx, s.client, it.from, offset)
+	if err != nil {
+		return nil, err
+	}
+	if now := f.entry(); offset > 0 && (now.ID != it.ID || now.MTime != it.MTime || now.Length != it.Length) {
+		_ = f.Close() // nothing was read
+		return nil, errors.New("it was changed since it was listed; copy it again")
+	}
+	return f, nil
 }
 
 // remoteFile is a file that is read until ctx ends.
 type remoteFile struct {
 	*client.File
 	stop func() bool
+}
+
+// entry is what it was when it was opened.
+func (f remoteFile) entry() *muster.Entry {
+	info, _ := f.Stat() // never fails
+	return info.Sys().(*muster.Entry)
 }
 
 func (f remoteFile) Close() error {
