@@ -99,17 +99,25 @@ func (c *copies) copy(ctx context.Context, f *folder, exact bool) error {
 	if exact {
 		o.Mode = fs.FileMode(f.want.Mode)
 	}
-	w, err := c.client.CreateFile(ctx, f.path, o)
+	w, err := c.client.CreateFile(context.WithoutCancel(ctx), f.path, o) // or else there might be a file that nobody aborts
 	if err != nil {
 		return err
 	}
 	return c.fill(ctx, w, source, before)
 }
 
+// abortTime bounds the removal of what was written of a file.
+const abortTime = 10 * time.Second
+
 // fill writes a file that was begun, and ends it.
 func (c *copies) fill(ctx context.Context, w *client.FileWriter, source *os.File, before os.FileInfo) error {
-	cleaning := context.WithoutCancel(ctx)
-	stop := context.AfterFunc(ctx, func() { _ = w.Abort(cleaning) }) // ends a write that waits
+	abort := func() {
+		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
+		defer cancel()
+		_ = w.Abort(cleaning) // there is an error already; what is left has a name that listings know
+	}
+	aborted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { abort(); close(aborted) }) // ends a write that waits
 	n, err := w.ReadFrom(&countedReader{source, c.bytes})
 	after, statErr := source.Stat()
 	if err == nil {
@@ -119,10 +127,11 @@ func (c *copies) fill(ctx context.Context, w *client.FileWriter, source *os.File
 		err = errChanged
 	}
 	if !stop() {
+		<-aborted
 		return ctx.Err()
 	}
 	if err != nil {
-		_ = w.Abort(cleaning) // err says why; what is left is not in anybody's way
+		abort()
 		return err
 	}
 	return w.Close()
