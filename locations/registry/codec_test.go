@@ -118,7 +118,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(targetKey(1, 0), []byte{})
 	f.Add(targetKey(1, 0), []byte{1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		r := &Registry{byID: map[string]*node{}, containers: map[uint64]*container{}, targets: map[uint64][]muster.NodeNumber{}, open: map[muster.Replication]*openContainers{}}
+		r := &Registry{byID: map[string]*node{}, containers: map[uint64]*container{}, targets: map[uint64][]muster.NodeNumber{}, open: map[muster.Replication]*openContainers{}, lags: map[uint64]lag{}}
 		r.opts = Options{}.withDefaults()
 		err := r.loadEntry(key, value)
 		if err == nil {

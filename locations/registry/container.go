@@ -138,6 +138,7 @@ func (r *Registry) end(containers []*container) {
 	of := map[muster.Replication]struct{}{}
 	for _, c := range containers {
 		c.closed, c.since = true, r.seq
+		delete(r.lags, c.id)
 		of[c.replication] = struct{}{}
 	}
 	for replication := range of {

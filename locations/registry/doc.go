@@ -51,8 +51,9 @@
 // with damaged blocks, or with fewer than others for that long, is completed where it is. Of too
 // many replicas the surplus is dropped, when as many complete ones as are needed have been there
 // for that long, on datanodes in service that have reported all they have: first those that are
-// not complete, then those on the rack with the most. Open containers that take no more blocks are
-// closed, since only closed ones are copied. Erasure-coded ones are never copied, nor is one
+// not complete, then those on the rack with the most. Open containers that take no more blocks, or of
+// which a replica lacks for Options.ReplicaGrace what another has, are closed, since only closed ones
+// are copied. Erasure-coded ones are never copied, nor is one
 // without any block.
 //
 // What is needed is decided by a function of a snapshot (planning.decide). Copies are bounded, in

@@ -29,7 +29,7 @@ func Open(dir string, o Options) (*Registry, error) {
 	}
 	r := &Registry{
 		opts: o.withDefaults(), boot: 1 + rand.Uint64N(math.MaxUint64), started: time.Now(), stop: make(chan struct{}),
-		byID: map[string]*node{}, containers: map[uint64]*container{}, targets: map[uint64][]muster.NodeNumber{}, open: map[muster.Replication]*openContainers{},
+		byID: map[string]*node{}, containers: map[uint64]*container{}, targets: map[uint64][]muster.NodeNumber{}, open: map[muster.Replication]*openContainers{}, lags: map[uint64]lag{},
 	}
 	r.orders = orders{byID: map[uint64]*order{}, of: map[uint64][]*order{}, memories: map[uint64]*memory{}, last: r.boot}
 	r.writer = writer{registry: r, queue: make(chan *change), stopped: make(chan struct{})}

@@ -53,8 +53,8 @@ type Options struct {
 	// OrderTimeout is how long an order may make no progress before another is made in its place;
 	// 0 is 10 min.
 	OrderTimeout time.Duration
-	// ReplicaGrace is how long a replica has fewer blocks than others before the rest is copied there,
-	// and how long a container has too many replicas before one is dropped; 0 is 5 min.
+	// ReplicaGrace is how long a replica has fewer blocks than others before the rest is copied there
+	// (once more as long if the container is open, and has to be closed first), and how long a container has too many replicas before one is dropped; 0 is 5 min.
 	ReplicaGrace time.Duration
 	// MemTableBytes is the size of the store's table of new entries in memory; 0 is 4 MiB.
 	MemTableBytes int64

@@ -30,6 +30,7 @@ type Registry struct {
 	containers map[uint64]*container
 	targets    map[uint64][]muster.NodeNumber // by container: durable, see targets.go
 	open       map[muster.Replication]*openContainers
+	lags       map[uint64]lag // by open container
 	mapping    *topology.Mapping
 	warning    string // why the newest mapping file is not in use
 	seq        uint32 // of the last full report that began

@@ -95,11 +95,12 @@ type look struct {
 func (r *Registry) walk(w *round, looks []look, closes []uint64) (_ []look, _ []uint64, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now()
 	some := r.all[w.at:min(w.at+step, len(r.all))]
 	for _, c := range some {
 		_, _, coded := c.replication.Coding()
 		switch {
-		case !c.closed && r.ending(c):
+		case !c.closed && (r.ending(c) || r.lagging(c, now)):
 			if len(closes) < passCloses {
 				closes = append(closes, c.id)
 			}
@@ -140,8 +141,8 @@ func (r *Registry) whole(c *container) (whole int) {
 	return whole
 }
 
-// closeContainers closes open containers of which a member will not write any more: only closed ones
-// are copied. One that fails is found again.
+// closeContainers closes open containers of which a member will not write any more, or lacks blocks:
+// only closed ones are copied. One that fails is found again.
 func (r *Registry) closeContainers(ctx context.Context, ids []uint64) {
 	if len(ids) == 0 {
 		return
@@ -150,8 +151,9 @@ func (r *Registry) closeContainers(ctx context.Context, ids []uint64) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		var ended []*container
+		now := time.Now()
 		for _, id := range ids {
-			if c := r.containers[id]; !c.closed && r.ending(c) {
+			if c := r.containers[id]; !c.closed && (r.ending(c) || r.lagging(c, now)) {
 				ended = append(ended, c)
 				record := c.containerRecord
 				record.closed = true
