@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/muster-fs/muster"
@@ -163,17 +164,29 @@ func (h *handlers) AddBlock(ctx context.Context, r *pb.AddBlockRequest) (*pb.Add
 		}
 		t.given, t.block = nil, f.last
 	} else if len(r.GetFailed()) > 0 && before.blocks > 0 {
-		h.closeContainer(ctx, before.last.Container)
+		h.closeFailed(ctx, before.last.Container, r.GetFailed())
 	}
 	reply := new(pb.AddBlockReply)
 	reply.Target, err = h.target(ctx, sign, t)
 	return reply, err
 }
 
-// closeContainer ends adding blocks to a container of which a datanode has failed. It is no matter
-// if that fails: other writers find out for themselves.
-func (h *handlers) closeContainer(ctx context.Context, id uint64) {
-	if _, err := h.locations.CloseContainer(ctx, &pb.CloseContainerRequest{Container: id}); err != nil {
+// closeFailed ends adding blocks to a container if a datanode that has failed is a member of it: so
+// others find out no more. Of the blocks that come after that one, the writer names the datanode too,
+// and their containers are elsewhere and stay open. It is no matter if this fails: a container that
+// lacks blocks somewhere is closed by the location service, in time.
+func (h *handlers) closeFailed(ctx context.Context, id uint64, failed []uint32) {
+	reply, err := h.locations.Container(ctx, &pb.ContainerRequest{Container: id})
+	member := func(at uint32) bool {
+		return at > 0 && int(at) <= len(reply.GetNodes()) && slices.Contains(failed, reply.GetNodes()[at-1].GetNumber())
+	}
+	if err == nil && (reply.GetPlacement().GetClosed() || !slices.ContainsFunc(reply.GetMembers(), member)) {
+		return
+	}
+	if err == nil {
+		_, err = h.locations.CloseContainer(ctx, &pb.CloseContainerRequest{Container: id})
+	}
+	if err != nil {
 		h.log.Warn("a container of which a datanode has failed stays open", "container", id, "error", err)
 	}
 }

@@ -216,6 +216,11 @@ func TestABlockGoesElsewhere(t *testing.T) {
 			t.Errorf("container %d: %v, %v; want it closed: %v", id, c, err, closed)
 		}
 	}
+	third := p.add(s.File, 0, failed) // names it again, and that container has not failed
+	if c, err := in.Container(p.ctx, &pb.ContainerRequest{Container: second.Block.Container}); err != nil || c.Placement.Closed {
+		t.Errorf("container of other datanodes: %v, %v", c, err)
+	}
+	second = third
 	if e := in.entry(t, "/f"); len(e.Blocks) != 1 || e.Blocks[0].LocalId != second.Block.LocalId {
 		t.Errorf("the block without data has left the file: %v", e.Blocks)
 	}
