@@ -37,10 +37,23 @@ func (b *blockCalls) allowed(ctx context.Context, t []byte, id muster.BlockID, m
 	return g, checkBlock(id)
 }
 
+// allowedFor is allowed for a block that is here, and was written for the file that the token is for.
+func (b *blockCalls) allowedFor(ctx context.Context, t []byte, id muster.BlockID, mode token.Modes) (grant, error) {
+	g, err := b.allowed(ctx, t, id, mode)
+	if err != nil || !g.checked {
+		return g, err
+	}
+	file, err := b.blocks.FileOf(id)
+	if err == nil && file != g.file {
+		err = fmt.Errorf("%w: block %v was written for file %d, and the block token is for file %d", muster.ErrUnauthenticated, id, file, g.file)
+	}
+	return g, err
+}
+
 // GetBlock says how long a block is, committed or not, and what its chunks are.
 func (b *blockCalls) GetBlock(ctx context.Context, r *pb.GetBlockRequest) (*pb.GetBlockReply, error) {
 	id := muster.BlockID{Container: r.GetContainer(), LocalID: r.GetLocalId()}
-	if _, err := b.allowed(ctx, r.GetToken(), id, token.Read); err != nil {
+	if _, err := b.allowedFor(ctx, r.GetToken(), id, token.Read); err != nil {
 		return nil, err
 	}
 	info, err := b.blocks.Stat(id)
@@ -56,11 +69,14 @@ func (b *blockCalls) GetBlock(ctx context.Context, r *pb.GetBlockRequest) (*pb.G
 // CommitBlock makes a written block readable, cut to a length.
 func (b *blockCalls) CommitBlock(ctx context.Context, r *pb.CommitBlockRequest) (*pb.CommitBlockReply, error) {
 	id := muster.BlockID{Container: r.GetContainer(), LocalID: r.GetLocalId()}
-	if _, err := b.allowed(ctx, r.GetToken(), id, token.Write); err != nil {
+	g, err := b.allowedFor(ctx, r.GetToken(), id, token.Write)
+	switch n := r.GetLength(); {
+	case err != nil:
 		return nil, err
-	}
-	if n := r.GetLength(); n < 0 {
+	case n < 0:
 		return nil, fmt.Errorf("%w: commit block %v at length %d", muster.ErrInvalid, id, n)
+	case n > g.maxLength:
+		return nil, fmt.Errorf("%w: commit block %v at length %d, and the block token is for %d bytes", muster.ErrLimit, id, n, g.maxLength)
 	}
 	if err := b.blocks.Commit(id, r.GetLength()); err != nil {
 		return nil, err
@@ -88,10 +104,15 @@ func (b *blockCalls) DeleteBlocks(ctx context.Context, r *pb.DeleteBlocksRequest
 	return reply, nil
 }
 
+// deleteBlock deletes a block. Only servers get tokens for that; who deletes a block of no file does not
+// know of which it was: its token is for file 0.
 func (b *blockCalls) deleteBlock(ctx context.Context, m *pb.BlockDeletion) error {
 	id := muster.BlockID{Container: m.GetContainer(), LocalID: m.GetLocalId()}
 	if _, err := b.allowed(ctx, m.GetToken(), id, token.Delete); err != nil {
 		return err
+	}
+	if m.GetAgain() {
+		return b.blocks.Discard(id)
 	}
 	return b.blocks.Delete(id)
 }

@@ -41,7 +41,7 @@ func (e *extent) past(block muster.BlockID, end int64) error {
 
 // readChunk is ReadChunk without copies of the data.
 func (b *blockCalls) readChunk(ctx context.Context, r *rpc.ReadRequest, reply *rpc.ReadReply) error {
-	g, err := b.allowed(ctx, r.Token, r.Block, token.Read)
+	g, err := b.allowedFor(ctx, r.Token, r.Block, token.Read)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ const (
 // ReadBlock streams a range of a committed block.
 func (b *blockCalls) ReadBlock(r *pb.ReadRequest, stream pb.DRPCBlocks_ReadBlockStream) error {
 	ctx, id := stream.Context(), muster.BlockID{Container: r.GetContainer(), LocalID: r.GetLocalId()}
-	g, err := b.allowed(ctx, r.GetToken(), id, token.Read)
+	g, err := b.allowedFor(ctx, r.GetToken(), id, token.Read)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -400,4 +401,36 @@ func secretsIn(t *testing.T, dir string, secrets [][]byte) (found []string) {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// TestACopyThatIsTooShortMayComeAgain, unlike a block that was deleted. A committed one is too long.
+func TestACopyThatIsTooShortMayComeAgain(t *testing.T) {
+	in := blockCluster(t, false)
+	n := startNode(t, datanodeOptions(in, t.TempDir()))
+	ctx, id := as(t, "ann"), muster.BlockID{Container: 1, LocalID: 1}
+	remove := func(again bool) error {
+		t.Helper()
+		reply, err := n.DeleteBlocks(ctx, &pb.DeleteBlocksRequest{Blocks: []*pb.BlockDeletion{{Container: 1, LocalId: 1, Again: again}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rpc.FromStatus(reply.Outcomes[0].Code, reply.Outcomes[0].Message)
+	}
+	for range 2 {
+		list := messages(id, nil, 7, data(1, 100), false)
+		list[0].Sync = true
+		if last, err := n.send(ctx, list...); err != nil || last.GetDurable() != 100 {
+			t.Fatal(last, err)
+		}
+		for muster.CodeOf(remove(true)) == muster.ErrExists && !t.Failed() { // the call that wrote it is just ending
+			runtime.Gosched()
+		}
+	}
+	n.put(ctx, t, id, nil, 7, data(1, 200))
+	wantCode(t, remove(true), muster.ErrExists)
+	if err := remove(false); err != nil {
+		t.Fatal(err)
+	}
+	_, err := n.send(ctx, messages(id, nil, 7, data(1, 200), true)...)
+	wantCode(t, err, muster.ErrExists)
 }

@@ -192,6 +192,36 @@ func TestATokenBindsFileAndLength(t *testing.T) {
 	}
 }
 
+// TestATokenIsForTheFileThatTheBlockWasWrittenFor: with one for another file nothing is read or
+// committed. Deletions are servers' work, who may not know the file any more.
+func TestATokenIsForTheFileThatTheBlockWasWrittenFor(t *testing.T) {
+	in := blockCluster(t, true)
+	n := startNode(t, datanodeOptions(in, t.TempDir()))
+	ring, _ := in.ring(t)
+	ctx, id := as(t, "ann"), muster.BlockID{Container: 1, LocalID: 1}
+	n.put(ctx, t, id, sign(t, ring, "ann", token.Write, id, 5000, tokenFile), tokenFile, data(1, 1000))
+	for _, c := range tokenCalls(n, id) {
+		if c.id != id || c.mode == token.Delete {
+			continue
+		}
+		for range 2 { // the second time it is in the cache
+			for _, other := range []uint64{0, tokenFile + 1} {
+				wantCode(t, c.make(ctx, sign(t, ring, "ann", c.mode, id, 5000, other)), muster.ErrUnauthenticated)
+			}
+			if err := c.make(ctx, sign(t, ring, "ann", c.mode, id, 5000, tokenFile)); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+	wantCode(t, tokenCalls(n, id)[5].make(ctx, sign(t, ring, "ann", token.Write, id, 999, tokenFile)), muster.ErrLimit)
+	deletion := tokenCalls(n, id)[6]
+	if err := deletion.make(ctx, sign(t, ring, "ann", token.Delete, id, 0, 0)); err != nil {
+		t.Errorf("deletion for file 0: %v", err)
+	}
+	_, err := n.get(ctx, id, sign(t, ring, "ann", token.Read, id, 5000, tokenFile), 0, 10)
+	wantCode(t, err, muster.ErrNoData)
+}
+
 // Neither the cluster key nor the keys of tokens are in what a datanode keeps, or in its log.
 func TestADatanodeKeepsNoSecrets(t *testing.T) {
 	in := blockCluster(t, true)

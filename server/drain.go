@@ -302,7 +302,7 @@ func (d *drain) deleteOn(ctx context.Context, page []muster.BlockID, s *share) (
 		for i, at := range some {
 			blocks[i].BlockID = page[at]
 		}
-		outcomes, err := deleteBlocks(ctx, d.nodes, &s.node, blocks)
+		outcomes, err := deleteBlocks(ctx, d.nodes, &s.node, blocks, forGood)
 		if err != nil {
 			return confirmed, err
 		}
@@ -315,10 +315,10 @@ func (d *drain) deleteOn(ctx context.Context, page []muster.BlockID, s *share) (
 }
 
 // deleteBlocks deletes blocks from a datanode. One that it does not have is deleted.
-func deleteBlocks(ctx context.Context, nodes datanodes, n *muster.Node, blocks []blockOfFile) ([]error, error) {
+func deleteBlocks(ctx context.Context, nodes datanodes, n *muster.Node, blocks []blockOfFile, d deletion) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
-	outcomes, err := nodes.DeleteBlocks(ctx, n, blocks)
+	outcomes, err := nodes.DeleteBlocks(ctx, n, blocks, d)
 	for i, o := range outcomes {
 		if errors.Is(o, muster.ErrNotFound) || errors.Is(o, muster.ErrNoData) {
 			outcomes[i] = nil

@@ -23,7 +23,7 @@ type datanodes interface {
 	// CommitBlock makes a block readable, cut to a length of at most what is durable of it.
 	CommitBlock(ctx context.Context, n *muster.Node, b blockOfFile, length int64) error
 	// DeleteBlocks deletes blocks, each with an outcome of its own.
-	DeleteBlocks(ctx context.Context, n *muster.Node, blocks []blockOfFile) ([]error, error)
+	DeleteBlocks(ctx context.Context, n *muster.Node, blocks []blockOfFile, d deletion) ([]error, error)
 	// ListBlocks returns the blocks of a container, by local id: ErrNotFound if it is not there.
 	ListBlocks(ctx context.Context, n *muster.Node, container uint64) ([]listed, error)
 	// Scrub has a datanode read all its blocks again; false: that is going on already.
@@ -31,6 +31,14 @@ type datanodes interface {
 	// ScrubState says how far that is.
 	ScrubState(ctx context.Context, n *muster.Node) (*pb.ScrubState, error)
 }
+
+// deletion is how blocks are deleted.
+type deletion uint8
+
+const (
+	forGood deletion = iota // the datanode takes no copy of them afterwards
+	again                   // it does: they have no commit there, and a whole one elsewhere
+)
 
 // stored is what a datanode has of a block.
 type stored struct {
@@ -151,14 +159,14 @@ func (p *nodePools) CommitBlock(ctx context.Context, n *muster.Node, b blockOfFi
 	})
 }
 
-func (p *nodePools) DeleteBlocks(ctx context.Context, n *muster.Node, blocks []blockOfFile) (outcomes []error, err error) {
+func (p *nodePools) DeleteBlocks(ctx context.Context, n *muster.Node, blocks []blockOfFile, d deletion) (outcomes []error, err error) {
 	sign, err := p.keys.signer(serverUser, token.Delete)
 	if err != nil {
 		return nil, err
 	}
 	q := &pb.DeleteBlocksRequest{Blocks: make([]*pb.BlockDeletion, len(blocks))}
 	for i, b := range blocks {
-		q.Blocks[i] = &pb.BlockDeletion{Container: b.Container, LocalId: b.LocalID, Token: sign.token(b, muster.MaxBlockSize)}
+		q.Blocks[i] = &pb.BlockDeletion{Container: b.Container, LocalId: b.LocalID, Token: sign.token(b, muster.MaxBlockSize), Again: d == again}
 	}
 	err = p.call(ctx, n, func(ctx context.Context, c pb.DRPCBlocksClient) error {
 		reply, err := c.DeleteBlocks(ctx, q)

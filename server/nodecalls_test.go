@@ -44,7 +44,7 @@ func TestCallsOfDatanodesThatAreNotThere(t *testing.T) {
 	n := &muster.Node{ID: "dn-7", Host: "127.0.0.1", Port: 1}
 	_, err := p.GetBlock(t.Context(), n, blockOfFile{})
 	wantWords(t, err, muster.ErrUnavailable, "dn-7", "127.0.0.1:1")
-	_, err = p.DeleteBlocks(t.Context(), n, []blockOfFile{{}})
+	_, err = p.DeleteBlocks(t.Context(), n, []blockOfFile{{}}, forGood)
 	wantWords(t, err, muster.ErrUnavailable, "dn-7")
 	wantWords(t, p.CommitBlock(t.Context(), n, blockOfFile{}, 1), muster.ErrUnavailable, "dn-7")
 }

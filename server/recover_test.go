@@ -258,5 +258,11 @@ func TestUnfinishedCopies(t *testing.T) {
 		if got := k.on(nodes[0], idOf(stray)) + k.on(others[0], idOf(nobody)); got != "--" {
 			t.Errorf("blocks of no file: %s", got)
 		}
+		k.write(others[0], 4711, idOf(nobody), stored{5, true})
+		if got := k.on(others[0], idOf(nobody)); got != "-" {
+			t.Errorf("a copy of a block of no file came back: %s", got)
+		}
+		k.write(first.nodes[2], f.file, first.block, stored{100, true})
+		k.expect("when it was copied", first, "writing", "100 committed", "100 committed", "100 committed")
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,7 +21,7 @@ import (
 //	the file does not have the block, or there is no such file   it is deleted
 //	the file is being written, and this is its last block        nothing: its writer, or the recovery, decides
 //	the file has it with length L, and the copy as much          it is committed at L
-//	the same, and the copy has less                              it is deleted: a whole one is copied
+//	the same, and the copy has less                              it is discarded: a whole one may come
 
 // blockOfFile is a block, and the inode id of the file that it was written for; 0: not known.
 type blockOfFile struct {
@@ -134,29 +135,32 @@ func lengthsOf(reader *namespace.Reader, file uint64) (map[muster.BlockID]int64,
 
 // settleOn settles copies on a datanode. What fails is left for the next time.
 func (k *upkeep) settleOn(ctx context.Context, n *muster.Node, fates []fate) error {
-	var doomed []blockOfFile
+	var doomed, short []blockOfFile
 	for _, f := range fates {
 		if !f.keep {
 			doomed = append(doomed, f.block)
 			continue
 		}
-		short, err := k.finish(ctx, n, f)
+		lacks, err := k.finish(ctx, n, f)
 		if err != nil {
 			return fmt.Errorf("datanode %s: block %v: %w", n.ID, f.block.BlockID, err)
 		}
-		if short {
-			doomed = append(doomed, f.block)
+		if lacks {
+			short = append(short, f.block)
 		}
 	}
-	for len(doomed) > 0 {
-		some := doomed[:min(drainBatch, len(doomed))]
-		doomed = doomed[len(some):]
-		outcomes, err := deleteBlocks(ctx, k.nodes, n, some)
+	return errors.Join(k.remove(ctx, n, doomed, forGood), k.remove(ctx, n, short, again))
+}
+
+// remove deletes copies of blocks that nobody committed.
+func (k *upkeep) remove(ctx context.Context, n *muster.Node, blocks []blockOfFile, d deletion) error {
+	for some := range slices.Chunk(blocks, drainBatch) {
+		outcomes, err := deleteBlocks(ctx, k.nodes, n, some, d)
 		if err = errors.Join(append(outcomes, err)...); err != nil {
 			return fmt.Errorf("datanode %s: %w", n.ID, err)
 		}
 		k.settled.Add(int64(len(some)))
-		k.log.Info("copies of blocks that nobody committed were deleted", "node", n.ID, "blocks", len(some), "first", some[0].BlockID.String())
+		k.log.Info("copies of blocks that nobody committed were deleted", "node", n.ID, "blocks", len(some), "too short", d == again, "first", some[0].BlockID.String())
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (d *disks) CommitBlock(ctx context.Context, n *muster.Node, b blockOfFile, 
 	return nil
 }
 
-func (d *disks) DeleteBlocks(ctx context.Context, n *muster.Node, list []blockOfFile) ([]error, error) {
+func (d *disks) DeleteBlocks(ctx context.Context, n *muster.Node, list []blockOfFile, how deletion) ([]error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	blocks, err := d.at(ctx, n)
@@ -115,7 +115,7 @@ func (d *disks) DeleteBlocks(ctx context.Context, n *muster.Node, list []blockOf
 	for i, b := range list {
 		if outcomes[i] = d.refuses[n.Number]; outcomes[i] == nil {
 			delete(blocks, b.BlockID)
-			d.deleted[n.Number][b.BlockID] = true
+			d.deleted[n.Number][b.BlockID] = how == forGood || d.deleted[n.Number][b.BlockID]
 		}
 	}
 	return outcomes, nil
