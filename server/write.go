@@ -110,8 +110,12 @@ func (h *handlers) startFile(ctx context.Context, holder muster.Holder, r *pb.St
 // are datanodes.
 const replicasWanted = 3
 
-// defaultReplicas is how many replicas a file is to have whose writer does not say.
+// defaultReplicas is how many replicas a file is to have whose writer does not say. The location service
+// is asked only if there may be too few datanodes.
 func (h *handlers) defaultReplicas(ctx context.Context) (int, error) {
+	if h.serve(replicasWanted) {
+		return replicasWanted, nil
+	}
 	reply, err := h.locations.Datanodes(ctx, &pb.DatanodesRequest{})
 	if err != nil {
 		return 0, err
@@ -126,6 +130,20 @@ func (h *handlers) defaultReplicas(ctx context.Context) (int, error) {
 		return replicasWanted, nil // if there are none, who allocates says why
 	}
 	return n, nil
+}
+
+// serve says whether as many datanodes are known to be in service.
+func (h *handlers) serve(wanted int) bool {
+	for number := muster.NodeNumber(0); wanted > 0; number++ {
+		n := h.cache.Node(number) // they are numbered without gaps
+		if n == nil {
+			return false
+		}
+		if n.State == muster.InService {
+			wanted--
+		}
+	}
+	return true
 }
 
 // AddBlock gives the file a block to be written next.
