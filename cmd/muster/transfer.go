@@ -10,11 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/muster-fs/muster"
-	"github.com/muster-fs/muster/configs"
 )
 
 // copySource is what put, get and cp copy from: this machine, or Muster. Its methods are safe for
@@ -63,56 +59,6 @@ type item struct {
 	made         bool   // a directory that was not there before
 }
 
-// copyFlags are what put, get and cp have in common.
-type copyFlags struct {
-	recursive, force, keep, plain bool
-	resume, checksum              bool
-	parallel                      int
-	output                        outputFlags
-}
-
-// defaultParallel is how many files are copied at once: small ones wait for disks and answers.
-const defaultParallel = 8
-
-func (f *copyFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.recursive, "recursive", "r", false, "copy directories and all below them (also -R)")
-	flags.BoolVarP(&f.recursive, "Recursive", "R", false, "")
-	flags.Lookup("Recursive").Hidden = true // a flag has one letter only
-	flags.BoolVarP(&f.force, "force", "f", false, "replace files and links that exist")
-	flags.BoolVarP(&f.keep, "preserve", "p", false, "keep times and modes")
-	flags.BoolVarP(&f.plain, "no-target-directory", "T", false, "never copy into the target, also if it is a directory: it is what the source becomes")
-	flags.BoolVar(&f.resume, "resume", false, "pass over files that are there already, with the same length and time; times are kept")
-	flags.BoolVar(&f.checksum, "checksum", false, "with --resume: compare checksums, not times")
-	flags.IntVar(&f.parallel, "parallel", defaultParallel, "`NUMBER` of files that are copied at once")
-	f.output.addOutput(flags, formatText, formatJSON)
-}
-
-func (f *copyFlags) check() error {
-	switch {
-	case f.parallel < 1 || f.parallel > maxParallel:
-		return usagef("--parallel %d: use 1 to %d", f.parallel, maxParallel)
-	case f.checksum && !f.resume:
-		return usagef("--checksum is about what --resume passes over; add that")
-	}
-	return nil
-}
-
-const maxParallel = 256
-
-// keepTimes says whether times are kept: --resume compares them the next time.
-func (f *copyFlags) keepTimes() bool { return f.keep || f.resume }
-
-// writeFlags say how files of Muster are written.
-type writeFlags struct {
-	replication string
-	blockSize   configs.Size
-}
-
-func (w *writeFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&w.replication, "replication", "", "write files as `replicated/N`, N from 1 to 9 (default: the server's)")
-	flags.TextVar(&w.blockSize, "block-size", configs.Size(0), "`BYTES` of a block, from 4MiB to 4GiB; 0: the server's")
-}
-
 // transfer copies trees. One goroutine walks and makes directories and links, others copy
 // files.
 type transfer struct {
@@ -124,7 +70,7 @@ type transfer struct {
 	target   copyTarget
 	progress *transferProgress
 
-	group errgroup.Group
+	files chan *item      // that were found and are to be copied
 	dirs  []item          // of the target, parents first
 	roots map[uint64]bool // inode ids of the directories that roots are copied to; for cp
 
@@ -147,11 +93,16 @@ func (t *transfer) run(ctx context.Context, roots []item) error {
 	start := time.Now()
 	ctx, t.giveUp = context.WithCancelCause(ctx)
 	defer t.giveUp(nil)
-	t.group.SetLimit(t.parallel)
 	t.roots = make(map[uint64]bool)
+	t.files = make(chan *item, walkAhead)
 	t.progress = t.startTransfer(ctx)
+	var workers sync.WaitGroup
+	for range t.parallel {
+		workers.Go(func() { t.work(ctx) })
+	}
 	err := t.all(ctx, roots)
-	_ = t.group.Wait() // copying reports failures
+	close(t.files)
+	workers.Wait()
 	if err == nil && ctx.Err() == nil {
 		err = t.target.settle(ctx, t.dirs, t.fail)
 	}
@@ -163,6 +114,18 @@ func (t *transfer) run(ctx context.Context, roots []item) error {
 		return err
 	}
 	return t.summary(time.Since(start))
+}
+
+// walkAhead is how many files are found before the first of them are copied, so that people see
+// how much there is.
+const walkAhead = 1 << 16
+
+// work copies files.
+func (t *transfer) work(ctx context.Context) {
+	for it := range t.files {
+		t.finish(ctx, *it, t.copyFile)
+		t.progress.done()
+	}
 }
 
 func (t *transfer) all(ctx context.Context, roots []item) error {
@@ -258,11 +221,7 @@ func (t *transfer) one(ctx context.Context, it item) {
 		t.finish(ctx, it, t.copyLink)
 	case muster.File:
 		t.progress.found(it.Length)
-		t.group.Go(func() error {
-			t.finish(ctx, it, t.copyFile)
-			t.progress.done()
-			return nil
-		})
+		t.files <- &it
 	default:
 		t.fail(it.from, fmt.Errorf("skipped: it is %s", it.Target)) // which says what, see localSource
 	}

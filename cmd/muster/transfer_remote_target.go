@@ -110,7 +110,8 @@ func (t *remoteTarget) write(ctx context.Context, it item, open opener) error {
 	if t.flags.keepTimes() {
 		o.MTime = it.ModTime()
 	}
-	w, err := t.client.CreateFile(ctx, it.to, o)
+	// An interruption does not end this call, which may have made the file: it is removed then.
+	w, err := t.client.CreateFile(context.WithoutCancel(ctx), it.to, o)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/muster-fs/muster"
@@ -181,7 +182,7 @@ func TestAnInterruptedCopyLeavesNothingHalf(t *testing.T) {
 		if err := run(remote, "/copy", 1_000_000); !errors.Is(err, context.Canceled) {
 			t.Errorf("cp: %v", err)
 		}
-		if names := namesIn(t, c); names != "file" {
+		if names := namesIn(t, c, "/"); names != "file" {
 			t.Errorf("cp left %s", names)
 		}
 		if err := run(local, "got", 1_000_000); !errors.Is(err, context.Canceled) {
@@ -212,11 +213,58 @@ func TestAnInterruptedCopyLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// namesIn returns what is in the root.
-func namesIn(t *testing.T, c *client.Client) string {
+// counting is a source that stops the run when so many files were opened.
+type counting struct {
+	localSource
+	left *atomic.Int64
+	stop context.CancelFunc
+}
+
+func (s counting) open(ctx context.Context, it item, offset int64) (io.ReadCloser, error) {
+	if s.left.Add(-1) == 0 {
+		s.stop()
+	}
+	return s.localSource.open(ctx, it, offset)
+}
+
+// TestAnInterruptedPutLeavesNoTemporaryFiles wherever the interruption finds it.
+func TestAnInterruptedPutLeavesNoTemporaryFiles(t *testing.T) {
+	a := startDataApp(t)
+	c, dir := mustClient(t, a), t.TempDir()
+	for i := range 100 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("data"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 10 {
+		ctx, cancel := context.WithCancel(t.Context())
+		flags := copyFlags{recursive: true, parallel: 8}
+		var left atomic.Int64
+		left.Store(int64(7*round + 1))
+		to := fmt.Sprint("/", round)
+		tr := &transfer{app: a, copyFlags: &flags, source: counting{stop: cancel, left: &left},
+			target: &remoteTarget{app: a, client: c, flags: &flags, options: client.WriteOptions{Atomic: true}}}
+		root, err := tr.root(ctx, dir, to, false, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tr.run(ctx, []item{root}); !errors.Is(err, context.Canceled) {
+			t.Errorf("round %d: %v", round, err)
+		}
+		for _, name := range strings.Fields(namesIn(t, c, to)) {
+			if strings.HasPrefix(name, ".") {
+				t.Errorf("round %d left %s", round, name)
+			}
+		}
+		cancel()
+	}
+}
+
+// namesIn returns what is in a directory.
+func namesIn(t *testing.T, c *client.Client, dir string) string {
 	t.Helper()
 	var names []string
-	for b, err := range c.Pages(t.Context(), "/", client.ListOptions{}) {
+	for b, err := range c.Pages(t.Context(), dir, client.ListOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
