@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/muster-fs/muster/client"
 )
 
 func newCatCommand(a *app) *cobra.Command {
@@ -36,24 +38,37 @@ func (a *app) cat(ctx context.Context, args []string, zero bool) error {
 		return err
 	}
 	for path := range paths.all(ctx) {
-		f, err := openRemote(ctx, c, path, 0)
+		err := a.print(ctx, c, path, func(w io.Writer, f *client.File) error {
+			_, err := f.WriteTo(w)
+			return err
+		})
 		if err != nil {
-			a.fail(path, err)
-			continue
-		}
-		out := &stdout{w: a.stdout}
-		_, err = io.Copy(out, f)
-		_ = f.Close() // is read
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case out.err != nil:
-			return out.err
-		case err != nil:
-			a.fail(path, err)
+			return err
 		}
 	}
 	return errors.Join(paths.err, ctx.Err())
+}
+
+// print opens a file and has write write of it to standard output. A failure of that is an
+// error; one of the file is reported.
+func (a *app) print(ctx context.Context, c *client.Client, path string, write func(w io.Writer, f *client.File) error) error {
+	f, err := openRemote(ctx, c, path, 0)
+	if err != nil {
+		a.fail(path, err)
+		return ctx.Err()
+	}
+	defer f.Close()
+	out := &stdout{w: a.stdout}
+	err = write(out, f.File)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case out.err != nil:
+		return out.err
+	case err != nil:
+		a.fail(path, err)
+	}
+	return nil
 }
 
 // stdout remembers why nothing more can be written.

@@ -87,22 +87,26 @@ func (a *app) part(ctx context.Context, arg string, part func(size int64) (from,
 	if err != nil {
 		return err
 	}
-	path := resolve(arg)
-	f, err := openRemote(ctx, c, path, 0)
-	if err == nil {
+	return a.print(ctx, c, resolve(arg), func(w io.Writer, f *client.File) error {
 		from, to := part(f.Size())
-		err = printRange(a.stdout, f.File, from, to)
-		_ = f.Close() // is read
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+		return printRange(w, f, from, to)
+	})
 }
 
-// printRange writes the bytes from, to of a file to w. A short range takes one read.
+// printRange writes the bytes from, to of a file to w. A short range is one positioned read; a
+// long one is read on and on.
 func printRange(w io.Writer, f *client.File, from, to int64) error {
-	buffer := make([]byte, max(1, min(to-from, 1<<20))) // an empty one would be refused
-	_, err := io.CopyBuffer(struct{ io.Writer }{w}, io.NewSectionReader(f, from, to-from), buffer)
+	buffer := make([]byte, min(to-from, 1<<20))
+	n, err := f.ReadAt(buffer, from)
+	if _, writeErr := w.Write(buffer[:n]); writeErr != nil {
+		return writeErr
+	}
+	if from += int64(n); err != nil || from == to {
+		return err
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(f, to-from), buffer)
 	return err
 }

@@ -111,6 +111,9 @@ func (t *transfer) run(ctx context.Context, roots []item) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
+		if t.recursive {
+			t.errorf("stopped after %s", t.done)
+		}
 		return err
 	}
 	return t.summary(time.Since(start))

@@ -32,10 +32,18 @@ func TestGOROOTComesBackAsItIs(t *testing.T) {
 	muster := func(args ...string) {
 		t.Helper()
 		out, err := exec.Command("muster", args...).CombinedOutput()
-		t.Logf("muster %s: %s", strings.Join(args, " "), out)
+		t.Logf("muster %s: %.300s", strings.Join(args, " "), out)
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	checksums := func() string {
+		t.Helper()
+		out, err := exec.Command("sh", "-c", "muster find /src/"+part+" -type f -print0 | muster checksum -0 -").CombinedOutput()
+		if err != nil {
+			t.Fatalf("checksum: %v\n%.2000s", err, out)
+		}
+		return string(out)
 	}
 	same := func(got string) {
 		t.Helper()
@@ -47,7 +55,11 @@ func TestGOROOTComesBackAsItIs(t *testing.T) {
 	muster("put", "-r", source, "/src")
 	muster("get", "-r", "/src", before)
 	same(before)
+	all := checksums()
 	datanodes[1].kill()
+	if now := checksums(); now != all || !strings.Contains(all, checksumAlgorithm) {
+		t.Errorf("checksums were\n%.500sand are\n%.500s", all, now)
+	}
 	muster("get", "-r", "/src", after)
 	same(after)
 	muster("cp", "-r", "/src/"+part, "/copy")
