@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/namespace"
+	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
@@ -138,6 +140,9 @@ func (k *kept) checked(path string, bound int, between func(page uint64)) (found
 			if err := c.file(k.Context(), &page[i]); err != nil {
 				k.Fatal(err)
 			}
+			if kept := c.contents; kept.blocks > bound && len(kept.kept) > 1 || len(kept.kept) != kept.order.Len() {
+				k.Fatalf("%d blocks of %d containers are kept, of at most %d", kept.blocks, len(kept.kept), bound)
+			}
 		}
 	}
 }
@@ -263,4 +268,43 @@ func checksModel(t *testing.T, rng *rand.Rand) {
 	if !slices.Equal(found, want) || blocks != uint64(len(all)) {
 		t.Errorf("of %d blocks (%d judged) it found\n%q, want\n%q", len(all), blocks, found, want)
 	}
+}
+
+// refusing datanodes count how often they are asked, and give no other answer than an error.
+type refusing struct {
+	*disks
+	err   error
+	calls int
+}
+
+func (r *refusing) ListBlocks(context.Context, *muster.Node, uint64) ([]listed, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls++
+	return nil, r.err
+}
+
+// TestSilentDatanodesAreNotAskedAgain for some time; those that answer with an error are.
+func TestSilentDatanodesAreNotAskedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := newKept(t, Leases{})
+		f := k.stored("/a", 1)
+		for _, test := range []struct {
+			err  error
+			want []int // calls after each question
+		}{
+			{fmt.Errorf("no connection: %w", muster.ErrUnavailable), []int{3, 3, 6}},
+			{&rpc.Error{Code: muster.ErrUnavailable, Text: "the disk has failed"}, []int{3, 6, 9}},
+		} {
+			nodes := &refusing{disks: k.disks, err: test.err}
+			c := newContents(k.service, nodes)
+			for i, pause := range []time.Duration{0, time.Minute, silence} {
+				time.Sleep(pause) // of the bubble
+				l, err := c.of(t.Context(), f.block.Container, uint64(i+1), uint64(i+1))
+				if err != nil || nodes.calls != test.want[i] || len(l.on) != 3 || l.on[0].silent == nil {
+					t.Errorf("%v: %d calls, want %d; %+v, %v", test.err, nodes.calls, test.want[i], l, err)
+				}
+			}
+		}
+	})
 }

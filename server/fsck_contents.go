@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/rpc"
 )
 
 // content is what there is of a container, as its datanodes list it.
@@ -47,7 +48,7 @@ func (l *content) size() (n int) {
 
 const (
 	listTime = time.Minute     // a datanode may take to list a container
-	silence  = 5 * time.Minute // for so long a datanode that failed is not asked again
+	silence  = 5 * time.Minute // for so long a datanode that gave no answer is not asked again
 	// keptListed bounds the blocks in contents that are kept, of 24 bytes each on each datanode. One container
 	// is kept in any case.
 	keptListed = 1 << 20
@@ -66,7 +67,7 @@ type contents struct {
 	silent map[muster.NodeNumber]silentNode
 }
 
-// silentNode is a datanode that has failed.
+// silentNode is a datanode that gave no answer.
 type silentNode struct {
 	err   error
 	until time.Time
@@ -162,9 +163,11 @@ func (l *contents) knownSilent(n *muster.Node) error {
 	return nil
 }
 
-// note remembers a datanode that has failed.
+// note remembers a datanode that gave no answer. One that answers with an error may do better with
+// another container.
 func (l *contents) note(on *contentOn) {
-	if s := l.silent[on.node.Number]; on.node.State == muster.Dead || time.Now().Before(s.until) {
+	var answer *rpc.Error
+	if s := l.silent[on.node.Number]; on.node.State == muster.Dead || time.Now().Before(s.until) || errors.As(on.silent, &answer) {
 		return
 	}
 	l.silent[on.node.Number] = silentNode{on.silent, time.Now().Add(silence)}
