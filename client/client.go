@@ -160,7 +160,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	c := l.as(identity)
-	l.writers.leases.renew = c.renewLeases
+	l.writers.leases.renew, l.writers.leases.ended = c.renewLeases, l.writers.fence
 	if err := c.handshake(ctx); err != nil {
 		_ = c.Close() // nothing is open that could fail
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
@@ -181,7 +181,7 @@ func newLink(addr string, o Options) (*link, error) {
 	l.pool = rpc.NewPool(addr, rpc.PoolOptions{MaxConnections: o.Connections, DialTimeout: o.DialTimeout})
 	l.service = pb.NewDRPCNamespaceClient(l.pool)
 	_, _ = rand.Read(l.id[:]) // never fails, see its documentation
-	l.writers.open = make(map[*FileWriter]struct{})
+	l.writers.open = make(map[*FileWriter]bool)
 	return l, nil
 }
 

@@ -98,7 +98,7 @@ func (c *Client) createFile(ctx context.Context, path string, o WriteOptions) (*
 		}
 		w.name, w.target = temporary(clean), clean
 	}
-	reply, err := w.start(ctx)
+	reply, asked, err := w.start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (c *Client) createFile(ctx context.Context, path string, o WriteOptions) (*
 	w.writer = blocks.NewWriter(w.life, c.datanodes, first, w.next, blocks.WriteOptions{
 		BlockSize: reply.GetBlockSize(), Window: o.Window, Timeout: o.Timeout,
 	})
-	if err := c.writers.add(w, leaseOf(reply.GetLeaseMs())); err != nil {
+	if err := c.writers.add(w, leaseOf(reply.GetLeaseMs()), asked); err != nil {
 		_ = w.writer.Close() // has nothing to write
 		w.cancel(err)
 		return nil, err
@@ -152,19 +152,23 @@ func temporary(path string) string {
 	return muster.JoinPath(dir, "."+name+suffix)
 }
 
-// start makes the file, and asks for its first block along with it.
-func (w *FileWriter) start(ctx context.Context) (*pb.StartWriteReply, error) {
+// start makes the file, and asks for its first block along with it. It also returns when the server
+// was asked that has answered.
+func (w *FileWriter) start(ctx context.Context) (reply *pb.StartWriteReply, asked time.Time, err error) {
 	c, o := w.client, w.options
 	request := &pb.StartWriteRequest{
 		Client: c.id[:], Sequence: c.sequence.Add(1), Path: []byte(w.name), Mode: uint32(c.mask(orDefault(o.Mode, 0o666))),
 		Replication: uint32(o.Replication), BlockSize: o.BlockSize, Parents: o.Parents, Overwrite: o.Overwrite && !o.Atomic,
 		FirstBlock: true, Reader: c.options.Reader,
 	}
-	reply, err := once(ctx, c, c.options.Attempts, func(ctx context.Context) (*pb.StartWriteReply, error) { return c.service.StartWrite(ctx, request) })
+	reply, err = once(ctx, c, c.options.Attempts, func(ctx context.Context) (*pb.StartWriteReply, error) {
+		asked = time.Now()
+		return c.service.StartWrite(ctx, request)
+	})
 	if err == nil && reply.GetFile() == 0 {
 		err = corrupt("a file to be written without an inode id")
 	}
-	return reply, err
+	return reply, asked, err
 }
 
 // targetOf reads a block that is to be written; without a message it is one without nodes.

@@ -25,7 +25,8 @@ import (
 // Write returns when the data is on its way. Only Close says that all of it is durable on
 // the file's datanodes. If one of these fails, what it did not confirm goes elsewhere, and
 // the writer notices nothing but the pause. After an error of Write every other fails with
-// the same one.
+// the same one. If the server cannot be reached for as long as its lease lasts, 60 s unless it
+// says otherwise, writing fails with muster.ErrUnavailable: it may have closed the file by then.
 type FileWriter struct {
 	client  *Client
 	path    string // as it was given
@@ -82,6 +83,9 @@ func (w *FileWriter) Write(p []byte) (int, error) {
 		return 0, pathError("write", w.path, context.Cause(w.life))
 	}
 	n, err := w.writer.Write(p)
+	if err != nil && w.life.Err() != nil {
+		err = context.Cause(w.life)
+	}
 	return n, pathError("write", w.path, err)
 }
 
@@ -142,6 +146,7 @@ func (w *FileWriter) Close() error {
 	defer w.using.take()()
 	defer w.leave(fs.ErrClosed)
 	if w.life.Err() != nil {
+		_ = w.writer.Close() // why it has ended is known
 		return pathError("close", w.path, context.Cause(w.life))
 	}
 	err := w.writer.Close()
@@ -155,6 +160,9 @@ func (w *FileWriter) Close() error {
 	}
 	if err != nil && w.target != "" {
 		_ = w.client.Remove(w.life, w.name) // err says that it has failed
+	}
+	if err != nil && w.life.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(w.life), err)
 	}
 	return pathError("close", w.path, err)
 }
@@ -193,10 +201,15 @@ func (w *FileWriter) next(ctx context.Context, previous int64, failed []muster.N
 		request.Failed = append(request.Failed, uint32(n))
 		attempts = 1 // without others it is worth no waiting: the writer asks for any
 	}
-	reply, err := once(ctx, c, attempts, func(ctx context.Context) (*pb.AddBlockReply, error) { return c.service.AddBlock(ctx, request) })
+	var asked time.Time
+	reply, err := once(ctx, c, attempts, func(ctx context.Context) (*pb.AddBlockReply, error) {
+		asked = time.Now()
+		return c.service.AddBlock(ctx, request)
+	})
 	if err != nil {
 		return blocks.Target{}, err
 	}
+	c.writers.leases.heard(asked)
 	t, err := targetOf(w.file, reply.GetTarget())
 	w.sequence, w.block = 0, t.ID
 	return t, err
@@ -253,30 +266,50 @@ type writers struct {
 	leases leases
 
 	mu     sync.Mutex // guards what follows
-	open   map[*FileWriter]struct{}
+	open   map[*FileWriter]bool // whether they are under the lease, and not left from one before
 	closed bool
 }
 
-// add adds a file under a lease that lasts so long.
-func (s *writers) add(w *FileWriter, lease time.Duration) error {
+// add adds a file under a lease that lasts so long since the server was asked.
+func (s *writers) add(w *FileWriter, lease time.Duration, since time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClientClosed
 	}
-	s.open[w] = struct{}{}
-	s.leases.add(lease)
+	s.open[w] = true
+	s.leases.add(lease, since)
 	return nil
 }
+
+// fence ends all files since the lease has ended, unless it was renewed just now. For them it is not
+// renewed any more: the server is to close them.
+func (s *writers) fence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leases.rest() > 0 {
+		return
+	}
+	for w, leased := range s.open {
+		if leased {
+			w.cancel(errLeaseEnded)
+			s.open[w] = false
+			s.leases.remove()
+		}
+	}
+}
+
+// errLeaseEnded is why writing fails when the server cannot be reached for too long.
+var errLeaseEnded = fmt.Errorf("%w: the server could not be reached to renew the lease before its end, and closes the file at what was durable; write it again", muster.ErrUnavailable)
 
 // remove removes a file, if it is there.
 func (s *writers) remove(w *FileWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.open[w]; ok {
-		delete(s.open, w)
+	if s.open[w] {
 		s.leases.remove()
 	}
+	delete(s.open, w)
 }
 
 // close ends all files, and waits for their goroutines.
