@@ -19,10 +19,11 @@ func TestAWriterThatIsCutOffStops(t *testing.T) {
 	other := dial(t, s.addr(), client.Options{})
 	p := newProxy(t, s.addr())
 	c := dial(t, p.addr(), client.Options{User: "root"})
+	const window = 2 << 20
 	data := random(3 << 20)
 	var all []*client.FileWriter
 	for path, atomic := range map[string]bool{"/busy": false, "/idle": false, "/atomic": true} {
-		w, err := c.CreateFile(t.Context(), path, client.WriteOptions{Atomic: atomic, Window: begunWindow})
+		w, err := c.CreateFile(t.Context(), path, client.WriteOptions{Atomic: atomic, Window: window})
 		must(t, err)
 		_, err = w.Write(data)
 		must(t, err)
@@ -41,7 +42,11 @@ func TestAWriterThatIsCutOffStops(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/busy", "/idle"} {
-		closed(t, other, path)
+		eventually(t, path+" is closed", func() bool {
+			info, err := other.Stat(t.Context(), path)
+			must(t, err)
+			return info.Entry.Flags&muster.FlagWriting == 0
+		})
 	}
 	for i, w := range all {
 		if i%2 == 0 {
@@ -56,7 +61,7 @@ func TestAWriterThatIsCutOffStops(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/busy", "/idle"} {
-		if got := read(t, other, path); len(got) < len(data)-begunWindow || path != "/busy" && !bytes.HasPrefix(data, got) {
+		if got := read(t, other, path); len(got) < len(data)-window || path != "/busy" && !bytes.HasPrefix(data, got) {
 			t.Errorf("%s: %d bytes", path, len(got))
 		}
 	}
