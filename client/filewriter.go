@@ -265,7 +265,7 @@ var errClientClosed = fmt.Errorf("%w: the client was closed: %w", muster.ErrUnav
 type writers struct {
 	leases leases
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex           // guards what follows
 	open   map[*FileWriter]bool // whether they are under the lease, and not left from one before
 	closed bool
 }
