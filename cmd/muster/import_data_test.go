@@ -17,32 +17,15 @@ import (
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/blocks/store"
 	"github.com/muster-fs/muster/client"
-	"github.com/muster-fs/muster/configs"
 	"github.com/muster-fs/muster/server"
 )
 
 // startAppWithDisks is startApp with three datanodes.
 func startAppWithDisks(t *testing.T) *app {
 	t.Helper()
-	s, err := server.Start(t.Context(), server.Options{Dir: t.TempDir(), Datanodes: server.LocalDatanodes{
+	return startAppOn(t, server.Options{Dir: t.TempDir(), Datanodes: server.LocalDatanodes{
 		Count: 3, Options: server.DatanodeOptions{Store: store.Options{Reserve: 1 << 20}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &app{stdin: strings.NewReader(""), stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), config: configs.Default(), verb: "import"}
-	a.config.Client.Server = s.Addr().String()
-	t.Cleanup(func() {
-		if a.dialled != nil {
-			if err := a.dialled.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return a
 }
 
 // fillFiles writes random bytes into the files of a tree, of a few lengths, and keeps their times.

@@ -30,7 +30,13 @@ func startApp(t *testing.T) *app {
 // startAppIn is startApp with the server's data in dir.
 func startAppIn(t *testing.T, dir string) *app {
 	t.Helper()
-	s, err := server.Start(t.Context(), server.Options{Dir: dir})
+	return startAppOn(t, server.Options{Dir: dir})
+}
+
+// startAppOn is startApp with another server.
+func startAppOn(t *testing.T, o server.Options) *app {
+	t.Helper()
+	s, err := server.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
