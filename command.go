@@ -74,6 +74,7 @@ type Rename struct {
 type Delete struct {
 	Path      string
 	Recursive bool
+	File      uint64 // not 0: the entry of this inode id, wherever it is; Path is then ignored. It does not cross the wire
 }
 
 // SetAttr changes the attributes that are not nil. It follows a link in last place.
@@ -99,6 +100,10 @@ type StartFile struct {
 	Parents     bool   // make missing parents, mode 0755
 	Overwrite   bool   // replace an existing file
 	Holder      Holder
+	// Target is, if not empty, the path that the file is to have in the end, by a Rename: Path is a
+	// temporary one, where nothing may be, and Overwrite is about Target. What a rename would refuse
+	// is refused now, and if nobody writes the file any more it is removed, not finished.
+	Target string
 }
 
 // AddBlock appends a block, of length 0 for now, to a file that Holder writes, and gives the
@@ -153,7 +158,12 @@ func (c Rename) Subject() string {
 	}
 	return c.From
 }
-func (c Delete) Subject() string     { return c.Path }
+func (c Delete) Subject() string {
+	if c.File != 0 {
+		return inode(c.File)
+	}
+	return c.Path
+}
 func (c SetAttr) Subject() string    { return c.Path }
 func (c StartFile) Subject() string  { return c.Path }
 func (c AddBlock) Subject() string   { return inode(c.File) }

@@ -83,7 +83,14 @@ func (tx *txn) mayRemove(dir int32, name string, r *muster.Row) error {
 
 // delete removes an entry, not following a link. Of a tree it checks the top only.
 func (tx *txn) delete(c *muster.Delete) (uint64, error) {
-	dir, name, err := tx.place(c.Path, nil)
+	path := c.Path
+	if c.File != 0 {
+		var err error
+		if path, err = tx.pathOf(c.File); err != nil {
+			return 0, err
+		}
+	}
+	dir, name, err := tx.place(path, nil)
 	if err != nil {
 		return 0, err
 	}

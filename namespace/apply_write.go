@@ -12,7 +12,7 @@ func (tx *txn) startFile(c *muster.StartFile) (uint64, error) {
 	if err := checkStart(c); err != nil {
 		return 0, err
 	}
-	f := newFile{path: c.Path, owners: owners{c.Owner, c.Group}, mtime: c.MTime, parents: c.Parents, overwrite: c.Overwrite, started: true}
+	f := newFile{path: c.Path, owners: owners{c.Owner, c.Group}, mtime: c.MTime, parents: c.Parents, overwrite: c.Overwrite && c.Target == "", started: true}
 	r := muster.Row{
 		Kind: muster.File, Mode: c.Mode, ATime: tx.meta.stamp,
 		Replication: c.Replication, BlockSize: c.BlockSize, Flags: muster.FlagWriting,
@@ -21,12 +21,38 @@ func (tx *txn) startFile(c *muster.StartFile) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if c.Target != "" {
+		if err := tx.mayBecome(c.Target, c.Overwrite); err != nil {
+			return 0, err
+		}
+	}
 	if rec, ok := tx.records.get(id); ok {
 		tx.reach = rec.parent // the walk came by there
 	}
-	tx.setWriting(&Writing{File: id, Holder: c.Holder, User: tx.who.User, Since: tx.meta.stamp})
+	tx.setWriting(&Writing{File: id, Holder: c.Holder, User: tx.who.User, Since: tx.meta.stamp, Temporary: c.Target != ""})
 	tx.meta.writing++
 	return id, nil
+}
+
+// mayBecome says whether a file could be renamed to a path now.
+func (tx *txn) mayBecome(path string, overwrite bool) error {
+	dir, name, err := tx.place(path, nil)
+	if err != nil {
+		return err
+	}
+	var old muster.Row
+	_, exists, err := tx.lookup(dir, name, &old)
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return tx.mayChange(dir)
+	case !overwrite:
+		return muster.ErrExists
+	case old.Kind == muster.Directory:
+		return muster.ErrIsDirectory
+	}
+	return tx.mayRemove(dir, name, &old)
 }
 
 // checkStart checks what does not depend on the tree.

@@ -136,6 +136,7 @@ var codecs = []struct {
 	{"writing", recodeWriting, func() map[string][]byte {
 		return map[string][]byte{
 			"short": appendWriting(nil, &Writing{Holder: muster.Holder{1}, User: "ann", Since: -1}),
+			"temp":  appendWriting(nil, &Writing{Holder: muster.Holder{2}, User: "ben", Since: 5, Temporary: true}),
 			"long":  appendWriting(nil, &Writing{Holder: muster.Holder{15: 255}, User: strings.Repeat("u", 255), Since: math.MaxInt64}),
 		}
 	}},
@@ -167,7 +168,7 @@ func TestValuesDecodeToWhatWasEncoded(t *testing.T) {
 					t.Errorf("one byte more: %v", err)
 				}
 				newer := bytes.Clone(v)
-				newer[0]++
+				newer[0] |= 0x80
 				if _, err := c.recode(newer); !errors.Is(err, muster.ErrCorrupt) {
 					t.Errorf("unknown version: %v", err)
 				}

@@ -31,6 +31,9 @@ func appendCommand(dst []byte, c muster.Command) ([]byte, error) {
 		}
 		return appendFlags(appendText(append(dst, 4), c.From, c.To), c.Overwrite), nil
 	case muster.Delete:
+		if c.File != 0 {
+			return appendFlags(binary.LittleEndian.AppendUint64(append(dst, 12), c.File), c.Recursive), nil
+		}
 		return appendFlags(appendText(append(dst, 5), c.Path), c.Recursive), nil
 	case muster.SetAttr:
 		return appendSetAttr(append(dst, 6), &c), nil
@@ -44,7 +47,11 @@ func appendWrite(dst []byte, c muster.Command) ([]byte, error) {
 	switch c := c.(type) {
 	case muster.StartFile:
 		dst = append(appendText(append(dst, 7), c.Path, c.Owner, c.Group), c.Holder[:]...)
-		return appendTimes(appendFlags(binary.LittleEndian.AppendUint16(dst, c.Mode), c.Parents, c.Overwrite), c.MTime), nil
+		dst = appendTimes(appendFlags(binary.LittleEndian.AppendUint16(dst, c.Mode), c.Parents, c.Overwrite), c.MTime)
+		if c.Target != "" {
+			dst = appendText(dst, c.Target)
+		}
+		return dst, nil
 	case muster.AddBlock:
 		dst = append(binary.LittleEndian.AppendUint64(append(dst, 8), c.File), c.Holder[:]...)
 		return appendEnds(binary.LittleEndian.AppendUint64(dst, uint64(c.Previous)), c.Ends), nil

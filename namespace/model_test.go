@@ -553,7 +553,11 @@ func (g *generator) command(o *oracle) muster.Command {
 	case 12, 13, 14, 15:
 		return muster.Rename{From: g.path(o), To: oneOf(g, g.path(o), g.newPath(o)), Overwrite: g.pick(2) == 1}
 	case 16, 17:
-		return muster.Delete{Path: g.path(o), Recursive: g.pick(6) == 0}
+		d := muster.Delete{Path: g.path(o), Recursive: g.pick(6) == 0}
+		if !g.paths && g.pick(6) == 0 {
+			d.File = 2 + uint64(g.pick(int(o.lastID)+1))
+		}
+		return d
 	}
 	return g.setattr(o)
 }

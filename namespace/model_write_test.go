@@ -35,7 +35,7 @@ func (m *model) compareWriting(reclaimed bool) error {
 		switch {
 		case n.writer == nil && ok:
 			return fmt.Errorf("%+v is not being written", w)
-		case n.writer != nil && w != namespace.Writing{File: id, Holder: n.writer.holder, User: n.writer.user, Since: n.writer.since}:
+		case n.writer != nil && w != namespace.Writing{File: id, Holder: n.writer.holder, User: n.writer.user, Since: n.writer.since, Temporary: n.writer.temporary}:
 			return fmt.Errorf("inode %d is written by %+v, want %+v", id, w, n.writer)
 		}
 	}

@@ -416,6 +416,13 @@ func (o *oracle) at(ms *int64) int64 {
 }
 
 func (o *oracle) delete(who *muster.Identity, c muster.Delete) (uint64, muster.Code) {
+	if c.File != 0 {
+		n := o.nodes[c.File]
+		if n == nil {
+			return 0, muster.ErrNotFound
+		}
+		c.Path = o.path(n)
+	}
 	dir, name, n, code := o.place(who, c.Path)
 	switch {
 	case code != muster.OK:

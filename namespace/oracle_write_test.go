@@ -14,6 +14,8 @@ type writer struct {
 	holder muster.Holder
 	user   string
 	since  int64 // ms
+
+	temporary bool
 }
 
 func (o *oracle) startFile(who *muster.Identity, c muster.StartFile) (uint64, muster.Code) {
@@ -31,7 +33,7 @@ func (o *oracle) startFile(who *muster.Identity, c muster.StartFile) (uint64, mu
 	switch {
 	case code != muster.OK:
 		return 0, code
-	case old != nil && (old.writer != nil || !c.Overwrite):
+	case old != nil && (old.writer != nil || !c.Overwrite || c.Target != ""):
 		return 0, muster.ErrExists // nobody takes a file from its writer
 	case old != nil && old.Kind == muster.Directory:
 		return 0, muster.ErrIsDirectory
@@ -45,10 +47,32 @@ func (o *oracle) startFile(who *muster.Identity, c muster.StartFile) (uint64, mu
 		Flags: muster.FlagWriting, MTime: o.at(c.MTime), ATime: o.now,
 	}
 	id, code := o.addAt(who, dir, name, e, c.Owner, c.Group)
+	if code == muster.OK && c.Target != "" {
+		code = o.mayBecome(who, c.Target, c.Overwrite)
+	}
 	if code == muster.OK {
-		o.nodes[id].writer = &writer{c.Holder, who.User, o.now}
+		o.nodes[id].writer = &writer{c.Holder, who.User, o.now, c.Target != ""}
 	}
 	return id, code
+}
+
+func (o *oracle) mayBecome(who *muster.Identity, path string, overwrite bool) muster.Code {
+	dir, _, old, code := o.place(who, path)
+	switch {
+	case code != muster.OK:
+		return code
+	case old == nil && !o.may(who, dir, write|execute):
+		return muster.ErrPermission
+	case old == nil:
+		return muster.OK
+	case !overwrite:
+		return muster.ErrExists
+	case old.Kind == muster.Directory:
+		return muster.ErrIsDirectory
+	case !o.mayRemove(who, dir, old):
+		return muster.ErrPermission
+	}
+	return muster.OK
 }
 
 // written is the file of a command of its writer's.
@@ -132,7 +156,7 @@ func (o *oracle) takeLease(who *muster.Identity, c muster.TakeLease) (uint64, mu
 	if code != muster.OK {
 		return 0, code
 	}
-	n.writer = &writer{c.Holder, n.writer.user, n.writer.since}
+	n.writer = &writer{c.Holder, n.writer.user, n.writer.since, n.writer.temporary}
 	return n.ID, muster.OK
 }
 
@@ -166,6 +190,7 @@ func (g *generator) writeCommand(o *oracle) muster.Command {
 			BlockSize: oneOf[int64](g, muster.MinBlockSize, muster.MinBlockSize, muster.MinBlockSize, muster.MaxBlockSize, 1),
 			Owner:     g.owner(), Group: g.group(), MTime: g.time(), Parents: g.pick(4) == 3, Overwrite: g.pick(2) == 1,
 			Holder: oneOf(g, append(holders, holders[0], holders[1], muster.Holder{})...),
+			Target: oneOf(g, "", "", g.path(o), g.newPath(o)),
 		}
 	case 3, 4, 5, 6:
 		return muster.AddBlock{File: file, Holder: holder, Previous: length, Ends: g.ends(o, file), Block: g.block()}

@@ -17,27 +17,36 @@ type Writing struct {
 	Holder muster.Holder
 	User   string // who started it
 	Since  int64  // ms since the epoch
+
+	Temporary bool // it was to have another name in the end: see muster.StartFile
 }
 
 // Under the id of each file that is being written lies who does:
 //
 //	version u8 | holder 16 bytes | since i64 | user length u8 | user
+//
+// The version of a temporary file's is another one.
 const (
-	writingVersion = 1
-	writingHead    = 26
+	writingVersion   = 1
+	temporaryVersion = 2
+	writingHead      = 26
 )
 
 func appendWriting(dst []byte, w *Writing) []byte {
-	dst = append(append(dst, writingVersion), w.Holder[:]...)
+	version := byte(writingVersion)
+	if w.Temporary {
+		version = temporaryVersion
+	}
+	dst = append(append(dst, version), w.Holder[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Since))
 	return append(append(dst, byte(len(w.User))), w.User...)
 }
 
 func decodeWriting(v []byte, file uint64) (Writing, error) {
-	if len(v) < writingHead || v[0] != writingVersion {
+	if len(v) < writingHead || v[0] != writingVersion && v[0] != temporaryVersion {
 		return Writing{}, corrupt("writer of file %d: unknown version or length %d", file, len(v))
 	}
-	w := Writing{File: file, Holder: muster.Holder(v[1:17]), Since: int64(binary.LittleEndian.Uint64(v[17:]))}
+	w := Writing{File: file, Holder: muster.Holder(v[1:17]), Since: int64(binary.LittleEndian.Uint64(v[17:])), Temporary: v[0] == temporaryVersion}
 	user := v[writingHead:]
 	if w.Holder == (muster.Holder{}) || len(user) == 0 || len(user) != int(v[25]) || !utf8.Valid(user) {
 		return Writing{}, corrupt("writer of file %d: bad holder or user", file)

@@ -68,6 +68,9 @@ func CommandToPB(c muster.Command) (*pb.Command, error) {
 			From: []byte(c.From), To: []byte(c.To), Overwrite: c.Overwrite,
 		}}}, nil
 	case muster.Delete:
+		if c.File != 0 {
+			return nil, fmt.Errorf("%w: delete of inode %d: name it by its path", muster.ErrInvalid, c.File)
+		}
 		return &pb.Command{Command: &pb.Command_Delete{Delete: &pb.Delete{
 			Path: []byte(c.Path), Recursive: c.Recursive,
 		}}}, nil

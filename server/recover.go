@@ -31,6 +31,8 @@ import (
 //     If nobody answers, dead or not, it is waited for somebody.
 //   - If nobody has any of it, the block leaves the file.
 //
+// A temporary file, which was to be renamed when it is finished, is removed.
+//
 // A writer that is cut off from this server, and not from the datanodes, may go on until the first
 // replica is committed. What it has acknowledged after its lease ended may be lost.
 
@@ -171,6 +173,9 @@ func (r *recovery) recover(ctx context.Context, w namespace.Writing) error {
 			return err
 		}
 	}
+	if w.Temporary {
+		return r.remove(ctx, w)
+	}
 	f, err := fileByID(r.tree, w.File)
 	if errors.Is(err, muster.ErrNotFound) {
 		return nil
@@ -194,6 +199,19 @@ func (r *recovery) recover(ctx context.Context, w namespace.Writing) error {
 	r.recoveries.Add(1)
 	r.log.Info("a file whose writer has gone was closed", "path", f.path, "user", w.User, "length", f.length+length)
 	return nil
+}
+
+// remove removes a file that was to have another name when it is finished: nobody wants a part of it.
+func (r *recovery) remove(ctx context.Context, w namespace.Writing) error {
+	err := r.apply(ctx, muster.Delete{File: w.File})
+	if errors.Is(err, muster.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		r.recoveries.Add(1)
+		r.log.Info("a temporary file whose writer has gone was removed", "inode", w.File, "user", w.User)
+	}
+	return err
 }
 
 // settle decides how long a block is, and has it committed on at least one replica if it has

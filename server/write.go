@@ -82,7 +82,7 @@ func (h *handlers) StartWrite(ctx context.Context, r *pb.StartWriteRequest) (*pb
 func (h *handlers) startFile(ctx context.Context, holder muster.Holder, r *pb.StartWriteRequest) (muster.StartFile, error) {
 	c := muster.StartFile{
 		Path: string(r.GetPath()), Mode: uint16(r.GetMode()), Replication: muster.Replication(r.GetReplication()), BlockSize: r.GetBlockSize(),
-		Parents: r.GetParents(), Overwrite: r.GetOverwrite(), Holder: holder,
+		Parents: r.GetParents(), Overwrite: r.GetOverwrite(), Holder: holder, Target: string(r.GetTarget()),
 	}
 	if c.BlockSize == 0 {
 		c.BlockSize = muster.DefaultBlockSize

@@ -2504,6 +2504,7 @@ type StartWriteRequest struct {
 	Overwrite     bool                   `protobuf:"varint,8,opt,name=overwrite,proto3" json:"overwrite,omitempty"`
 	FirstBlock    bool                   `protobuf:"varint,9,opt,name=first_block,json=firstBlock,proto3" json:"first_block,omitempty"` // also give the first block, as AddBlock does
 	Reader        string                 `protobuf:"bytes,10,opt,name=reader,proto3" json:"reader,omitempty"`                           // as in ListOptions: who writes, for the choice and order of datanodes
+	Target        []byte                 `protobuf:"bytes,11,opt,name=target,proto3" json:"target,omitempty"`                           // not empty: the path is a temporary one, of a file that is to have this one in the
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2606,6 +2607,13 @@ func (x *StartWriteRequest) GetReader() string {
 		return x.Reader
 	}
 	return ""
+}
+
+func (x *StartWriteRequest) GetTarget() []byte {
+	if x != nil {
+		return x.Target
+	}
+	return nil
 }
 
 type StartWriteReply struct {
@@ -3956,7 +3964,7 @@ const file_namespace_proto_rawDesc = "" +
 	"\aRefusal\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xa1\x02\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xb9\x02\n" +
 	"\x11StartWriteRequest\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\fR\x06client\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x12\n" +
@@ -3970,7 +3978,8 @@ const file_namespace_proto_rawDesc = "" +
 	"\vfirst_block\x18\t \x01(\bR\n" +
 	"firstBlock\x12\x16\n" +
 	"\x06reader\x18\n" +
-	" \x01(\tR\x06reader\"\xb1\x01\n" +
+	" \x01(\tR\x06reader\x12\x16\n" +
+	"\x06target\x18\v \x01(\fR\x06target\"\xb1\x01\n" +
 	"\x0fStartWriteReply\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\x04R\x04file\x12 \n" +
 	"\vreplication\x18\x02 \x01(\rR\vreplication\x12\x1d\n" +
