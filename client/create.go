@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -37,7 +36,8 @@ type WriteOptions struct {
 	// Atomic writes the file under a temporary name beside its own, which presets of
 	// listings hide, and renames it when it is finished, in the same call. So nobody ever
 	// sees a part of it, and with Overwrite the file that was there until then stays until
-	// then, or for good if writing fails: then the temporary one is removed.
+	// then, or for good if writing fails: then the temporary one is removed, by the server if
+	// nobody else does. A link is replaced, and not followed.
 	Atomic bool
 
 	// Window is how many bytes are kept in memory until they are durable on every replica;
@@ -63,8 +63,9 @@ func (o WriteOptions) Validate() error {
 	return blocks.WriteOptions{BlockSize: o.BlockSize, Window: o.Window, Timeout: o.Timeout}.Validate()
 }
 
-// Create makes a file, or truncates the one that is there, and opens it for writing, as
-// os.Create does. See CreateFile.
+// Create makes a file, in the place of the one that is there, and opens it for writing. See
+// CreateFile. Other than by os.Create, an existing one leaves it neither its mode nor its owner,
+// and a link is replaced, not followed.
 func (c *Client) Create(ctx context.Context, path string) (*FileWriter, error) {
 	return c.CreateFile(ctx, path, WriteOptions{Overwrite: true})
 }
@@ -93,9 +94,6 @@ func (c *Client) createFile(ctx context.Context, path string, o WriteOptions) (*
 	}
 	w := &FileWriter{client: c, path: path, name: clean, options: o, writing: newTurn(), using: newTurn()}
 	if o.Atomic {
-		if err := c.checkTarget(ctx, clean, o.Overwrite); err != nil {
-			return nil, err
-		}
 		w.name, w.target = temporary(clean), clean
 	}
 	reply, asked, err := w.start(ctx)
@@ -117,22 +115,6 @@ func (c *Client) createFile(ctx context.Context, path string, o WriteOptions) (*
 		return nil, err
 	}
 	return w, nil
-}
-
-// checkTarget says early what would otherwise be known only when all is written.
-func (c *Client) checkTarget(ctx context.Context, path string, overwrite bool) error {
-	info, err := c.Lstat(ctx, path)
-	switch {
-	case errors.Is(err, muster.ErrNotFound):
-		return nil
-	case err != nil:
-		return inner(err)
-	case info.IsDir():
-		return muster.ErrIsDirectory
-	case !overwrite:
-		return muster.ErrExists
-	}
-	return nil
 }
 
 // temporarySuffix ends the names of files that are written atomically; presets of listings
@@ -158,8 +140,8 @@ func (w *FileWriter) start(ctx context.Context) (reply *pb.StartWriteReply, aske
 	c, o := w.client, w.options
 	request := &pb.StartWriteRequest{
 		Client: c.id[:], Sequence: c.sequence.Add(1), Path: []byte(w.name), Mode: uint32(c.mask(orDefault(o.Mode, 0o666))),
-		Replication: uint32(o.Replication), BlockSize: o.BlockSize, Parents: o.Parents, Overwrite: o.Overwrite && !o.Atomic,
-		FirstBlock: true, Reader: c.options.Reader,
+		Replication: uint32(o.Replication), BlockSize: o.BlockSize, Parents: o.Parents, Overwrite: o.Overwrite,
+		FirstBlock: true, Reader: c.options.Reader, Target: []byte(w.target),
 	}
 	reply, err = once(ctx, c, c.options.Attempts, func(ctx context.Context) (*pb.StartWriteReply, error) {
 		asked = time.Now()

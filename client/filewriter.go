@@ -135,9 +135,9 @@ func (s *source) Read(p []byte) (n int, err error) {
 //
 // After a failed Write, or if it fails itself, it returns that error, and the file has what
 // was durable by then, as a local file has after a full disk; of one that is written
-// atomically nothing stays. If the server cannot be reached for that, it ends the file by
-// itself when the client's lease has ended: after its last file was closed, that is. A second
-// Close is fs.ErrClosed.
+// atomically nothing stays. If the server cannot be reached for that, it does so by itself when
+// the client's lease has ended: after its last file was closed, that is. A second Close is
+// fs.ErrClosed.
 func (w *FileWriter) Close() error {
 	if w.ending.Swap(true) {
 		return pathError("close", w.path, fs.ErrClosed)
