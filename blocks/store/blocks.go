@@ -105,10 +105,7 @@ func (c *container) planDelete(b *batch, id muster.BlockID) (func(), error) {
 	if !found {
 		return nil, nil
 	}
-	b.delete(blockKey(id))
-	for at := int64(0); at < r.length; at += muster.ChunkBytes {
-		b.delete(chunkKey(id, uint32(at/muster.ChunkBytes)))
-	}
+	b.deleteBlock(id, r.length)
 	return func() { c.lost(id, r) }, nil
 }
 
@@ -232,6 +229,11 @@ func (s *Store) Unfinished(olderThan time.Duration, max int) []Unfinished {
 
 // mark notes whether a committed block is damaged.
 func (d *disk) mark(c *container, id muster.BlockID, damaged bool) error {
+	return d.markAt(c, id, damaged, func() bool { return true })
+}
+
+// markAt is mark if it is still so when it is made durable.
+func (d *disk) markAt(c *container, id muster.BlockID, damaged bool, still func() bool) error {
 	if c.isDamaged(id.LocalID) == damaged {
 		return nil
 	}
@@ -240,7 +242,7 @@ func (d *disk) mark(c *container, id muster.BlockID, damaged bool) error {
 			return nil, err
 		}
 		r, err := record(b.b, id)
-		if err != nil || !r.committed || r.damaged == damaged {
+		if err != nil || !r.committed || r.damaged == damaged || !still() {
 			return nil, err
 		}
 		r.damaged = damaged

@@ -65,6 +65,15 @@ func (c *container) planDiscard(b *batch, id muster.BlockID) (func(), error) {
 	return func() { c.lost(id, r) }, nil
 }
 
+// setChunks sets a block's chunks, from the start of one to the end of the data, with their checksums.
+func (b *batch) setChunks(id muster.BlockID, start, length int64, sums []byte) {
+	for at := start; at < length; at += muster.ChunkBytes {
+		n := min(muster.ChunkBytes, length-at)
+		b.set(chunkKey(id, uint32(at/muster.ChunkBytes)), appendChunk(nil, int(n), sums[:sumBytes(n)]))
+		sums = sums[sumBytes(n):]
+	}
+}
+
 // deleteBlock removes a block's record and its chunks.
 func (b *batch) deleteBlock(id muster.BlockID, length int64) {
 	b.delete(blockKey(id))

@@ -40,7 +40,8 @@
 // since they may be damaged on the way as well. So a damaged block can be read where it is whole. The
 // scrubber reads all committed blocks of each disk from time to time, within a rate; a block
 // that does not match is marked as damaged, which Stat, List and the containers' counts tell, and a
-// block that matches again is unmarked.
+// block that matches again is unmarked. [Store.Repair] replaces a damaged block by what another datanode
+// has of it, and changes nothing of what the block says.
 //
 // # Crashes
 //

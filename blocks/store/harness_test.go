@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/blocks/store"
+	kv "github.com/muster-fs/muster/store"
 )
 
 const piece = muster.ChecksumBytes
@@ -182,3 +184,8 @@ func (f *faults) hit(where string, reads bool, writes error) {
 }
 
 func (f *faults) heal() { f.where.Store(nil) }
+
+// openMetadata opens what a closed store has in folder a.
+func openMetadata(mem vfs.FS) (*kv.Store, error) {
+	return kv.Open("a", kv.Options{Format: kv.Format{Name: "blocks", Version: 1}, FS: mem, CacheBytes: 1 << 20, MemTableBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+}

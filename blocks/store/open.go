@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/cockroachdb/pebble"
 
@@ -173,7 +174,7 @@ func (d *disk) sweepContainer(c *container) error {
 		return err
 	}
 	for _, name := range names {
-		if isID(name) && !has[name] {
+		if _, repair := strings.CutSuffix(name, repairSuffix); repair || isID(name) && !has[name] {
 			d.removeLeft(d.path(strconv.FormatUint(c.id, 10), name))
 		}
 	}

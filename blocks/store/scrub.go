@@ -181,6 +181,7 @@ func (d *disk) scrubBlock(id muster.BlockID, r blockRecord, buf []byte, pace *pa
 	if c == nil || c.disk != d {
 		return d.alive() // dropped, or another disk's is in use
 	}
+	epoch := c.epoch.Load()
 	_, sums, err := d.lookup(id)
 	if err == nil {
 		err = d.compare(id, r.length, sums, buf, pace)
@@ -198,7 +199,8 @@ func (d *disk) scrubBlock(id muster.BlockID, r blockRecord, buf []byte, pace *pa
 		d.store.opts.Logger.Error("blocks: a block is damaged", "block", id, "disk", d.dir, "error", err)
 	}
 	d.scrubs.count(r.length, err != nil)
-	_ = d.mark(c, id, err != nil) // it may be gone
+	// A repair may have come between; then the next run tells.
+	_ = d.markAt(c, id, err != nil, func() bool { return err == nil || c.epoch.Load() == epoch }) // it may be gone
 	return d.alive()
 }
 

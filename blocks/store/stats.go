@@ -9,7 +9,7 @@ type counts struct {
 	created, committed, deleted           atomic.Uint64
 	dataSyncs, folderSyncs, metadataSyncs atomic.Uint64
 	readErrors, writeErrors, badChecksums atomic.Uint64
-	damageFound, scrubbedBytes            atomic.Uint64
+	damageFound, repaired, scrubbedBytes  atomic.Uint64
 }
 
 // Stats returns the counters.
@@ -23,6 +23,6 @@ func (s *Store) Stats() Stats {
 		Created: c.created.Load(), Committed: c.committed.Load(), Deleted: c.deleted.Load(),
 		DataSyncs: c.dataSyncs.Load(), FolderSyncs: c.folderSyncs.Load(), MetadataSyncs: c.metadataSyncs.Load(),
 		ReadErrors: c.readErrors.Load(), WriteErrors: c.writeErrors.Load(), BadChecksums: c.badChecksums.Load(),
-		DamageFound: c.damageFound.Load(), ScrubbedBytes: c.scrubbedBytes.Load(),
+		DamageFound: c.damageFound.Load(), Repaired: c.repaired.Load(), ScrubbedBytes: c.scrubbedBytes.Load(),
 	}
 }

@@ -106,5 +106,6 @@ type Stats struct {
 	WriteErrors          uint64 // of the disk, being full apart
 	BadChecksums         uint64 // of data to be written
 	DamageFound          uint64 // blocks
+	Repaired             uint64 // of them, by other replicas
 	ScrubbedBytes        uint64
 }

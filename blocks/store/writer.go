@@ -18,6 +18,7 @@ type Writer struct {
 	id        muster.BlockID
 	of        uint64 // the file
 	copy      bool   // of a block that is committed elsewhere
+	repair    bool   // of one that is here and damaged
 	file      vfs.File
 	stopped   atomic.Pointer[error] // why no more can be written
 
@@ -152,7 +153,12 @@ func (w *Writer) Sync() (durable int64, err error) {
 		return w.durable, err
 	}
 	defer s.gate.leave()
-	err = w.wrap("sync", w.sync(false))
+	if w.repair {
+		err = fmt.Errorf("%w: a repair is durable as a whole", muster.ErrInvalid)
+	} else {
+		err = w.sync(false)
+	}
+	err = w.wrap("sync", err)
 	return w.durable, err
 }
 
@@ -164,13 +170,19 @@ func (w *Writer) Commit() error {
 		return err
 	}
 	defer s.gate.leave()
-	if err := w.sync(true); err != nil {
+	end := func() error { return w.sync(true) }
+	if w.repair {
+		end = w.replace
+	}
+	if err := end(); err != nil {
 		return w.wrap("commit", err)
 	}
 	w.done = true
 	w.container.removeWriter(w)
 	_ = w.file.Close() // all of it is durable
-	s.counts.committed.Add(1)
+	if !w.repair {
+		s.counts.committed.Add(1)
+	}
 	return nil
 }
 
@@ -228,6 +240,15 @@ func (w *Writer) syncFile(length int64) error {
 	return nil
 }
 
+// path is that of the file.
+func (w *Writer) path() string {
+	path := w.container.disk.blockPath(w.id)
+	if w.repair {
+		path += repairSuffix
+	}
+	return path
+}
+
 // plan counts what is durable of the file, and commits the block if told.
 func (w *Writer) plan(b *batch, length int64, sums []byte, commit bool) (func(), error) {
 	c, now := w.container, w.store().now()
@@ -242,11 +263,7 @@ func (w *Writer) plan(b *batch, length int64, sums []byte, commit bool) (func(),
 	if !c.durable {
 		b.set(containerKey(c.id), appendContainer(nil, containerRecord{closed: c.closed, created: c.created}))
 	}
-	for at := chunkStart(w.durable); at < length; at += muster.ChunkBytes {
-		n := min(muster.ChunkBytes, length-at)
-		b.set(chunkKey(w.id, uint32(at/muster.ChunkBytes)), appendChunk(nil, int(n), sums[:sumBytes(n)]))
-		sums = sums[sumBytes(n):]
-	}
+	b.setChunks(w.id, chunkStart(w.durable), length, sums)
 	if w.created == 0 {
 		w.created = max(1, now)
 	}
@@ -304,7 +321,7 @@ func (w *Writer) cut() error {
 	err := w.file.Close()
 	if w.created == 0 && w.container.ended() == nil {
 		d := w.container.disk
-		if removeErr := d.store.opts.FS.Remove(d.blockPath(w.id)); !isMissing(removeErr) {
+		if removeErr := d.store.opts.FS.Remove(w.path()); !isMissing(removeErr) {
 			err = errors.Join(err, removeErr)
 		}
 	}
