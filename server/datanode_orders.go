@@ -43,17 +43,17 @@ func (s *nodeOrders) carryOut(ctx context.Context, o muster.Order) error {
 	return errors.Join(err, s.reports.changes(ctx))
 }
 
-// copy gets the blocks of a container that are missing here, from the first source that has
-// what it says that it has.
+// copy gets the blocks of a container that are missing or damaged here: from the first source, and what
+// that one cannot give, from those after it.
 func (s *nodeOrders) copy(ctx context.Context, o *muster.Order) error {
 	if len(o.Sources) == 0 {
 		return fmt.Errorf("%w: an order to copy container %d from nowhere", muster.ErrInvalid, o.Container)
 	}
 	var errs []error
 	for i := range o.Sources {
-		err := s.copyFrom(ctx, &o.Sources[i], o.Container)
-		if err == nil && o.Closed {
-			err = s.close(o.Container)
+		through, err := s.copyFrom(ctx, &o.Sources[i], o.Container)
+		if through && o.Closed {
+			err = errors.Join(err, s.close(o.Container))
 		}
 		if err == nil {
 			return nil
@@ -86,28 +86,35 @@ const (
 	copyTimeout     = time.Minute
 )
 
-func (s *nodeOrders) copyFrom(ctx context.Context, n *muster.Node, container uint64) (err error) {
+// copyFrom copies from one source. It is through if it got to the end of what is there; the error then
+// is of blocks that the source could not give.
+func (s *nodeOrders) copyFrom(ctx context.Context, n *muster.Node, container uint64) (through bool, err error) {
 	from := &copySource{keys: s.keys}
 	from.pool = rpc.NewPool(address(n), rpc.PoolOptions{MaxConnections: copyConnections, DialTimeout: nodeDial})
 	defer func() { err = errors.Join(err, from.pool.Close()) }()
 	ctx = rpc.ClientContext(ctx, muster.Identity{User: rpc.RoleDatanode})
 	missing, err := s.missing(ctx, from, container)
 	if err != nil {
-		return err
+		return false, err
 	}
-	var stay error // of a block that is damaged, and stays so
+	var left error // of a block that another source may give
 	for _, b := range missing {
-		err := s.copyBlock(ctx, from, muster.BlockID{Container: container, LocalID: b.GetLocalId()}, b)
-		if err != nil && !errors.Is(err, muster.ErrExists) {
-			return err
+		id := muster.BlockID{Container: container, LocalID: b.GetLocalId()}
+		if b.GetDamaged() {
+			err = fmt.Errorf("block %v: %w: it is damaged there", id, muster.ErrCorrupt)
+		} else {
+			err = s.copyBlock(ctx, from, id, b)
 		}
-		stay = cmp.Or(stay, err)
+		if err != nil && !errors.Is(err, muster.ErrExists) && !errors.Is(err, muster.ErrCorrupt) {
+			return false, err
+		}
+		left = cmp.Or(left, err)
 	}
-	return stay
+	return true, cmp.Or(left, s.damaged(container))
 }
 
-// missing returns the committed blocks that the source has and that are not here, nor were
-// deleted here.
+// missing returns the committed blocks that the source has and that are damaged here, or are not here
+// and were not deleted here.
 func (s *nodeOrders) missing(ctx context.Context, from *copySource, container uint64) ([]*pb.ListedBlock, error) {
 	t, err := from.token(muster.BlockID{Container: container}, 0)
 	if err != nil {
@@ -128,7 +135,7 @@ func (s *nodeOrders) missing(ctx context.Context, from *copySource, container ui
 			return nil, err
 		}
 		for _, b := range reply.GetBlocks() {
-			if b.GetCommitted() && !b.GetDamaged() && s.lacks(muster.BlockID{Container: container, LocalID: b.GetLocalId()}) {
+			if b.GetCommitted() && s.lacks(muster.BlockID{Container: container, LocalID: b.GetLocalId()}) {
 				missing = append(missing, b)
 			}
 		}
@@ -140,6 +147,8 @@ func (s *nodeOrders) missing(ctx context.Context, from *copySource, container ui
 func (s *nodeOrders) lacks(id muster.BlockID) bool {
 	if info, err := s.blocks.Stat(id); err == nil {
 		return info.Committed && info.Damaged
+	} else if errors.Is(err, muster.ErrCorrupt) { // its checksums cannot be read
+		return true
 	}
 	return !s.blocks.Deleted(id)
 }
@@ -160,12 +169,9 @@ func (s *nodeOrders) copyBlock(ctx context.Context, from *copySource, id muster.
 	if err != nil {
 		return err
 	}
-	w, err := s.blocks.CreateCopy(id, b.GetFile())
-	if errors.Is(err, muster.ErrExists) {
-		if !s.lacks(id) {
-			return nil // it has come since, or gone for good
-		}
-		err = fmt.Errorf("%w: it is damaged here, and the store replaces none", err)
+	w, err := s.writer(id, b.GetFile())
+	if errors.Is(err, muster.ErrExists) && !s.lacks(id) {
+		return nil // it has come since, or gone for good
 	}
 	if err == nil {
 		err = s.receive(ctx, from, &rpc.ReadRequest{Block: id, Token: t}, w, b.GetLength())
