@@ -53,8 +53,10 @@ func (c *container) isDamaged(local uint64) bool {
 	return is
 }
 
-// Delete removes a block for good, if it is there. A Writer that it still has can do no more. What is
-// deleted at the same time by several goroutines is made durable at once.
+// Delete removes a block for good, and leaves its tombstone also if it is not here: a copy under way
+// may be about to make even its container. A Writer that it still has can do no more. What is deleted at
+// the same time by several goroutines is made durable at once. ErrUnavailable: the disk is so full
+// that not even that can be written.
 func (s *Store) Delete(id muster.BlockID) error {
 	if err := s.gate.enter(); err != nil {
 		return err
@@ -70,20 +72,52 @@ func (s *Store) remove(id muster.BlockID) error {
 	if id.Container == 0 || id.LocalID == 0 {
 		return fmt.Errorf("%w: ids are from 1", muster.ErrInvalid)
 	}
+	done, err := s.removeHere(id)
+	if done || err != nil {
+		return err
+	}
+	if err := s.bury(id); err != nil {
+		return err
+	}
+	// Who made the container before that may have looked for the tombstone too early; who makes it from
+	// now on finds it.
+	_, err = s.removeHere(id)
+	return err
+}
+
+// removeHere is not done if the container is not here.
+func (s *Store) removeHere(id muster.BlockID) (done bool, err error) {
 	c := s.known(id.Container)
 	if c == nil {
-		return nil
+		return false, nil
 	}
 	if err := c.disk.change(func(b *batch) (func(), error) { return c.planDelete(b, id) }); err != nil {
 		if c.ended() != nil {
-			return nil
+			return false, nil
 		}
-		return err
+		return false, err
 	}
 	if err := s.opts.FS.Remove(c.disk.blockPath(id)); err != nil && !isMissing(err) {
 		s.opts.Logger.Warn("blocks: the file of a deleted block was not removed; the next start removes it", "block", id, "error", err)
 	}
-	return nil
+	return true, nil
+}
+
+// bury leaves a tombstone on the first disk that takes it, since all are asked for it.
+func (s *Store) bury(id muster.BlockID) (err error) {
+	for _, d := range s.disks {
+		if d.alive() != nil {
+			continue
+		}
+		err = d.change(func(b *batch) (func(), error) {
+			b.set(tombstoneKey(id), appendTombstone(nil, s.now()))
+			return nil, nil
+		})
+		if err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func (c *container) planDelete(b *batch, id muster.BlockID) (func(), error) {

@@ -29,8 +29,12 @@ const (
 	groupBytes   = 1 << 20
 )
 
-// change has a change of the metadata made, and returns when it is durable and shown.
+// change has a change of the metadata made, and returns when it is durable and shown. ErrUnavailable:
+// the disk is too full for it.
 func (d *disk) change(p plan) error {
+	if err := d.takesMetadata(); err != nil {
+		return err
+	}
 	c := &change{plan: p, done: make(chan struct{})}
 	select {
 	case d.queue <- c:

@@ -123,6 +123,7 @@ func isFull(err error) bool {
 
 const (
 	probeFile  = "probe"
+	roomFile   = "room" // so that tests of both kinds do not disturb each other
 	probeBytes = 4096
 	// probeBlocks is how many other blocks are tried, so that a disk that still writes but
 	// reads no more is noticed.
@@ -134,7 +135,7 @@ func (d *disk) probe(except muster.BlockID) error {
 	if err := d.kv.Failure(); err != nil {
 		return err
 	}
-	if err := d.probeWrite(); err != nil && !isFull(err) {
+	if err := d.probeWrite(probeFile); err != nil && !isFull(err) {
 		return fmt.Errorf("test of the disk: %w", err)
 	}
 	if err := d.probeRead(except); err != nil {
@@ -143,8 +144,8 @@ func (d *disk) probe(except muster.BlockID) error {
 	return nil
 }
 
-func (d *disk) probeWrite() error {
-	files, name := d.store.opts.FS, d.store.opts.FS.PathJoin(d.dir, probeFile)
+func (d *disk) probeWrite(file string) error {
+	files, name := d.store.opts.FS, d.store.opts.FS.PathJoin(d.dir, file)
 	want := bytes.Repeat([]byte{0x5a}, probeBytes)
 	f, err := files.Create(name)
 	if err != nil {
@@ -250,6 +251,20 @@ func (d *disk) makeDurable() error {
 		return fmt.Errorf("%w: the disk %s is full: %s", muster.ErrUnavailable, d.dir, why)
 	}
 	return nil
+}
+
+// takesMetadata says whether metadata may be written, since a disk whose log cannot be written has failed.
+// Where room is in doubt, it tries with another file: what is deleted frees some, so it is worth it.
+func (d *disk) takesMetadata() error {
+	if !d.room.scarce.Load() && !d.room.refusedLately(d.store.opts.Now()) {
+		return nil
+	}
+	_, err, _ := d.probes.Do("room", func() (any, error) { return nil, d.probeWrite(roomFile) })
+	if !isFull(err) {
+		return nil // of other trouble, the metadata itself tells
+	}
+	d.room.refused(d.store.opts.Now())
+	return fmt.Errorf("%w: the disk %s is full, and has no room even for metadata: %v", muster.ErrUnavailable, d.dir, err)
 }
 
 // fullBecause says why the disk counts as full, "" if it does not.

@@ -325,9 +325,14 @@ func TestFullDiskDoesNotFail(t *testing.T) {
 		wantCode(t, err, muster.ErrUnavailable)
 		wantCode(t, w.Commit(), muster.ErrUnavailable)
 	}
+	wantCode(t, s.Delete(id(1, 2)), muster.ErrUnavailable)
+	wantCode(t, s.CloseContainer(1), muster.ErrUnavailable)
+	wantCode(t, s.Drop(1), muster.ErrUnavailable)
 	wantStates(t, s, store.DiskFull, store.DiskOK)
 	read(t, s, id(1, 1), data)
+	read(t, s, id(1, 2), data)
 	f.heal()
+	must(t, s.Delete(id(1, 2))) // at once, since it frees room
 	now.Add(time.Minute)
 	must(t, ws[1].Commit())
 	read(t, s, id(1, 21), data[:2*piece])

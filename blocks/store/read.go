@@ -1,7 +1,7 @@
 package store
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"io"
 
@@ -75,7 +75,10 @@ func (d *disk) readError(c *container, id muster.BlockID, err error) error {
 		}
 	}
 	d.store.opts.Logger.Error("blocks: a block cannot be read", "block", id, "disk", d.dir, "error", err)
-	return cmp.Or(d.mark(c, id, true), bad)
+	if err := d.mark(c, id, true); err != nil && !errors.Is(err, muster.ErrUnavailable) {
+		return err
+	}
+	return bad // marked, or there is no room to write that down
 }
 
 // ioError says what an I/O error is about that is not of reading a block, and takes the disk out
