@@ -152,7 +152,7 @@ func (w *FileWriter) Close() error {
 	err := w.writer.Close()
 	if err == nil {
 		var length int64
-		if length, err = w.finish(w.block, w.writer.Last()); err == nil && length != w.writer.Size() {
+		if length, err = w.finish(w.block, w.writer.Last()); err == nil && length >= 0 && length != w.writer.Size() {
 			err = corrupt("a file of %d bytes has the length %d", w.writer.Size(), length)
 		}
 	} else if w.target == "" {
@@ -178,7 +178,8 @@ func (w *FileWriter) salvage() {
 }
 
 // finish gives the last block and so the file its final length, and the file the name that it
-// is to have. A zero block is whichever is the last one.
+// is to have. A zero block is whichever is the last one. The length is -1 if it is not known any
+// more, since somebody has removed the file before the server was asked again.
 func (w *FileWriter) finish(block muster.BlockID, last int64) (length int64, err error) {
 	c := w.client
 	request := &pb.FinishWriteRequest{

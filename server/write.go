@@ -224,7 +224,10 @@ func (h *handlers) FinishWrite(ctx context.Context, r *pb.FinishWriteRequest) (*
 		return nil, err
 	}
 	length := f.length
-	if f.writing {
+	switch {
+	case err != nil:
+		length = -1
+	case f.writing:
 		length += r.GetLast()
 	}
 	commands := []muster.Command{muster.FinishFile{File: r.GetFile(), Holder: w.holder, Last: r.GetLast(), Ends: rpc.BlockIDFromPB(r.GetEnds()), MTime: r.Mtime}}

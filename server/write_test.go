@@ -197,6 +197,10 @@ func TestRepeatsOfWriteCalls(t *testing.T) {
 	start.Sequence = 10
 	_, err = in.StartWrite(p.ctx, start)
 	wantCode(t, err, muster.ErrExists)
+	in.apply(t, muster.Delete{Path: "/f"})
+	if f, err := in.FinishWrite(p.ctx, finish); err != nil || f.Length != -1 {
+		t.Errorf("finished, and deleted since: %v, %v", f, err)
+	}
 }
 
 // TestABlockGoesElsewhere than to datanodes that have failed, and the container that they are members

@@ -2992,7 +2992,7 @@ func (x *FinishWriteRequest) GetEnds() *BlockID {
 type FinishWriteReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Txid          uint64                 `protobuf:"varint,1,opt,name=txid,proto3" json:"txid,omitempty"`
-	Length        int64                  `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
+	Length        int64                  `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"` // of the file; -1: this is a repeat, and the file is gone by now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
