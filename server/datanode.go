@@ -162,6 +162,7 @@ func (d *Datanode) open(ctx context.Context, o *DatanodeOptions) (err error) {
 	if d.id, err = datanodeID(o.Dirs, d.blocks.Disks()); err != nil {
 		return err
 	}
+	rememberDisks(d.blocks.Disks(), d.log)
 	d.pool = rpc.NewPool(o.Locations, rpc.PoolOptions{DialTimeout: remoteDial, PeerKey: key, PeerRole: rpc.RoleDatanode})
 	d.owns(d.pool.Close)
 	keys := followBlockKeys(d.serving, d.log, pb.NewDRPCLocationsClient(d.pool).BlockKeys)
@@ -184,7 +185,10 @@ func (d *Datanode) open(ctx context.Context, o *DatanodeOptions) (err error) {
 // openBlocks opens the disks. One that another process has is an error, and not a disk that
 // has failed.
 func openBlocks(o *DatanodeOptions) (*store.Store, error) {
-	blocks, err := store.Open(o.Dirs, o.Store)
+	known := readDisks(o.Dirs)
+	options := o.Store
+	options.Admit = known.admit
+	blocks, err := store.Open(o.Dirs, options)
 	if err != nil {
 		return nil, err
 	}

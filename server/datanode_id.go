@@ -72,17 +72,19 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// writeID writes the id whole or not at all. The folder belongs to this datanode alone.
-func writeID(dir, id string) error {
+func writeID(dir, id string) error { return writeSmall(dir, idName, id+"\n") }
+
+// writeSmall writes a file whole or not at all. The folder belongs to this datanode alone.
+func writeSmall(dir, file, content string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { // it exists, unless the store is in memory
 		return err
 	}
-	name := filepath.Join(dir, idName)
+	name := filepath.Join(dir, file)
 	f, err := os.Create(name + ".new")
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, id)
+	_, err = f.WriteString(content)
 	err = cmp.Or(err, f.Sync())
 	err = cmp.Or(err, f.Close(), os.Rename(f.Name(), name))
 	if err != nil {

@@ -24,6 +24,11 @@ const (
 // open opens the disk, removes what a crash left, and returns the containers.
 func (d *disk) open() ([]*container, error) {
 	o := &d.store.opts
+	if o.Admit != nil {
+		if err := o.Admit(d.dir); err != nil {
+			return nil, err
+		}
+	}
 	db, err := kv.Open(d.dir, kv.Options{Format: format, FS: o.FS, CacheBytes: metadataCache, MemTableBytes: metadataMemTable, Logger: o.Logger})
 	if err != nil {
 		return nil, err

@@ -34,6 +34,9 @@ type Options struct {
 	// Space says how many bytes the disk of a folder has, and how many are free; nil asks FS,
 	// and a file system that does not know has room for everything.
 	Space func(dir string) (capacity, free uint64, err error)
+	// Admit is asked before a folder is opened or made; its error is why the disk counts as failed. nil
+	// admits all.
+	Admit func(dir string) error
 	// Logger gets what the store has to say; nil discards it.
 	Logger *slog.Logger
 }
