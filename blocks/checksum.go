@@ -3,6 +3,8 @@ package blocks
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
+	"io"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,7 +84,32 @@ func (f *File) askChecksum(ctx context.Context, b *block, w *where, s site) (uin
 	case !reply.GetCommitted():
 		return 0, fmt.Errorf("%w: the block is not committed", muster.ErrNoData)
 	}
+	if err := f.shorten(reply, b); err != nil {
+		return 0, err
+	}
 	return composite(reply, b.length)
+}
+
+// shorten makes what is told of a replica that is longer than its block what it is of the block: a
+// datanode may have committed all when another failed, and the writer cut the block. The part of a
+// chunk at the end has to be read.
+func (f *File) shorten(m *pb.GetBlockReply, b *block) error {
+	chunk := int64(m.GetChunkBytes())
+	if m.GetLength() <= b.length || chunk == 0 || int64(len(m.GetChunks())) != (m.GetLength()+chunk-1)/chunk {
+		return nil
+	}
+	m.Length, m.Chunks = b.length, m.Chunks[:(b.length+chunk-1)/chunk]
+	rest := b.length % chunk
+	if rest == 0 {
+		return nil
+	}
+	sum := crc32.New(castagnoli)
+	n, err := io.Copy(sum, io.NewSectionReader(f, b.offset+b.length-rest, rest))
+	if err == nil && n < rest {
+		err = io.ErrUnexpectedEOF
+	}
+	m.Chunks[len(m.Chunks)-1] = sum.Sum32()
+	return err
 }
 
 // composite puts the checksum of a block of so many bytes together.

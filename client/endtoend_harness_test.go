@@ -36,8 +36,9 @@ type post struct {
 	options server.DatanodeOptions
 	running *server.Datanode // nil: it does not run
 	number  muster.NodeNumber
-	delay   atomic.Int64 // ns that each operation on a block's file takes
-	full    atomic.Bool  // the disk
+	delay   atomic.Int64                 // ns that each operation on a block's file takes
+	full    atomic.Bool                  // the disk
+	writing atomic.Pointer[func() error] // nil, or called before each write to a block's file
 }
 
 // quickly is a location service that notices all soon, but is patient with datanodes that a busy
@@ -83,8 +84,14 @@ func (p *post) hinder(op errorfs.Op, path string) error {
 		return nil
 	}
 	time.Sleep(time.Duration(p.delay.Load()))
-	if p.full.Load() && (op == errorfs.OpFileWrite || op == errorfs.OpFileWriteAt) {
+	if op != errorfs.OpFileWrite && op != errorfs.OpFileWriteAt {
+		return nil
+	}
+	if p.full.Load() {
 		return syscall.ENOSPC
+	}
+	if f := p.writing.Load(); f != nil {
+		return (*f)()
 	}
 	return nil
 }
@@ -118,13 +125,14 @@ func (p *post) stop() {
 	p.running = nil
 }
 
-// has says whether the datanode runs and has so many bytes of a block committed.
+// has says whether the datanode runs and has so many bytes of a block committed, or more: if the
+// writer has cut the block when another datanode failed, after it was committed here.
 func (p *post) has(id muster.BlockID, length int64) bool {
 	if p.running == nil {
 		return false
 	}
 	info, err := p.running.Blocks().Stat(id)
-	return err == nil && info.Committed && info.Length == length
+	return err == nil && info.Committed && info.Length >= length
 }
 
 // blockFile is where the bytes of a block are.

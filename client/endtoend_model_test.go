@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -176,6 +177,9 @@ func (w *modelWorker) check(c *client.Client, when string) {
 	for _, f := range w.files {
 		if got, err := tryRead(c, f.path, client.ReadOptions{}); err != nil || !bytes.Equal(got, f.data) {
 			w.t.Errorf("%s: %s: %d of %d bytes, %v", when, f.path, len(got), len(f.data), err)
+		}
+		if sum, err := c.Checksum(w.t.Context(), f.path); err != nil || sum != crc32.Checksum(f.data, crc32.MakeTable(crc32.Castagnoli)) {
+			w.t.Errorf("%s: %s: checksum %x, %v", when, f.path, sum, err)
 		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 
 // A check of blocks holds the block lists of files against what datanodes list. A replica of a block is
 // whole if its datanode answers, has it committed with the length of the file's list, and its scrubber
-// has found no damage. A block is to have as many whole replicas as the file's replication says.
+// has found no damage. A longer one is whole too: it was committed before another datanode failed and
+// the writer cut the block, and nobody reads what is past that. A block is to have as many whole
+// replicas as the file's replication says.
 //
 // The tree and the datanodes change meanwhile. So a problem is reported only if the datanodes were
 // asked after the file was read, and the file still has the block, with that length, after that.
@@ -27,7 +29,7 @@ import (
 const (
 	problemMissing     = "missing"          // no datanode that answers has any of the block committed
 	problemDamaged     = "damaged"          // a replica is
-	problemLength      = "length"           // a replica has another length
+	problemLength      = "length"           // a replica is shorter
 	problemUnder       = "under-replicated" // too few replicas are whole
 	problemUnreachable = "unreachable"      // a datanode that does not answer, and whose replicas are missed
 	problemUnreported  = "unreported"       // the location service does not know of all replicas yet
@@ -182,7 +184,7 @@ func judgeReplicas(l *content, b muster.Block, want int) (x finding) {
 		case at.damaged:
 			damaged++
 			says = append(says, fmt.Sprintf("damaged on %s", on.node.ID))
-		case at.length != b.Length:
+		case at.length < b.Length:
 			wrong++
 			says = append(says, fmt.Sprintf("%d bytes on %s", at.length, on.node.ID))
 		default:

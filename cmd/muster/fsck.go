@@ -26,7 +26,7 @@ PATH: a line for each block that is
 
   missing           no datanode that answers has it
   damaged           a replica is, as a datanode's scrubber found (muster admin scrub)
-  length            a replica has another length than the file says
+  length            a replica is shorter than the file says
   under-replicated  fewer replicas are whole than the file's replication says
 
 and what else is wrong is on the same line. A datanode that is down is named once
