@@ -32,13 +32,33 @@ func scrub(t *testing.T, s *store.Store) store.ScrubState {
 	if !s.Scrub() {
 		t.Fatal("scrubbing goes on already")
 	}
-	if !s.ScrubState().Running || s.Scrub() {
-		t.Fatal("a second run began beside the first")
-	}
 	for s.ScrubState().Running {
 		time.Sleep(time.Second) // of a bubble
 	}
 	return s.ScrubState()
+}
+
+// A run that waits for its rate goes on until time passes, so no other can begin.
+func TestOneScrubAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open([]string{"a"}, store.Options{FS: vfs.NewMem(), ScrubRate: piece})
+		must(t, err)
+		defer s.Close()
+		put(t, s, id(1, 1), random(newRand(31), 2<<20)) // more than is read at once
+		if !s.Scrub() {
+			t.Fatal("scrubbing did not begin")
+		}
+		synctest.Wait()
+		if !s.ScrubState().Running || s.Scrub() {
+			t.Fatal("a second run began beside the first")
+		}
+		for s.ScrubState().Running {
+			time.Sleep(time.Second)
+		}
+		if got := scrub(t, s); got.Blocks != 1 {
+			t.Fatalf("%+v", got)
+		}
+	})
 }
 
 func TestScrubberFindsDamage(t *testing.T) {

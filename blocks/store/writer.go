@@ -252,7 +252,11 @@ func (w *Writer) path() string {
 // plan counts what is durable of the file, and commits the block if told.
 func (w *Writer) plan(b *batch, length int64, sums []byte, commit bool) (func(), error) {
 	c, now := w.container, w.store().now()
-	if err := w.usable(); err != nil {
+	err := w.usable()
+	if err == nil && w.created == 0 {
+		err = w.buried(b)
+	}
+	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -270,6 +274,19 @@ func (w *Writer) plan(b *batch, length int64, sums []byte, commit bool) (func(),
 	r := blockRecord{committed: commit, file: w.of, length: length, created: w.created, touched: now}
 	b.set(blockKey(w.id), appendBlock(nil, r))
 	return func() { c.grew(w.id.LocalID, r) }, nil
+}
+
+// buried says that the block was deleted when the Writer was there, and the deletion did not see it yet.
+func (w *Writer) buried(b *batch) error {
+	v, found, err := b.get(tombstoneKey(w.id))
+	if err != nil || !found {
+		return err
+	}
+	at, err := decodeTombstone(v)
+	if err == nil && w.store().now()-at < TombstoneLife.Milliseconds() {
+		err = fmt.Errorf("%w: it was deleted", muster.ErrNoData)
+	}
+	return err
 }
 
 // grew shows that more of a block is durable, or all of it.
