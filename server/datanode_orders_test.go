@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,5 +193,32 @@ func damage(t *testing.T, dir string, content []byte) {
 	})
 	if err != nil || !done {
 		t.Fatalf("no file has the block: %v", err)
+	}
+}
+
+// TestACopyUnderWayUndoesNoDeletion, whether the block, or even its container, was there when it was
+// deleted, or not yet.
+func TestACopyUnderWayUndoesNoDeletion(t *testing.T) {
+	o := startOrdered(t, 2, true)
+	b := bytes.Repeat([]byte("some data"), 30_000)
+	for container := uint64(1); container <= 30; container++ {
+		id := muster.BlockID{Container: container, LocalID: 1}
+		o.write(0, id, b, true)
+		var copying sync.WaitGroup
+		if container%3 > 0 { // else it comes after
+			copying.Go(func() { _ = o.copy(1, container, true, o.node(0)) })
+		}
+		for _, at := range []int{1, 0} {
+			if err := o.nodes[at].blocks.Delete(id); err != nil {
+				t.Error(err)
+			}
+		}
+		copying.Wait()
+		_ = o.copy(1, container, true, o.node(0))
+		for i, n := range o.nodes {
+			if info, err := n.blocks.Stat(id); err == nil {
+				t.Fatalf("datanode %d has block %v: %+v", i, id, info)
+			}
+		}
 	}
 }

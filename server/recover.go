@@ -33,8 +33,9 @@ import (
 //
 // A temporary file, which was to be renamed when it is finished, is removed.
 //
-// A writer that is cut off from this server, and not from the datanodes, may go on until the first
-// replica is committed. What it has acknowledged after its lease ended may be lost.
+// A writer that is cut off from this server, and not from the datanodes, stops by itself when its lease
+// has ended by its own clock, which is not later than here. If it does not, its replicas take no more
+// data once they are committed, and no FinishWrite of it is taken.
 
 // standing is what is known of a block on a datanode.
 type standing uint8
