@@ -64,7 +64,7 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 // overSeeds runs a test with some seeds, or, in short mode, some fewer.
 func overSeeds(t *testing.T, n int, test func(t *testing.T, rng *rand.Rand)) {
 	if testing.Short() {
-		n = max(1, n/5)
+		n = max(1, n/8)
 	}
 	first := rand.Uint64N(1 << 32)
 	for seed := first; seed < first+uint64(n); seed++ {

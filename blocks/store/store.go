@@ -50,6 +50,7 @@ func Open(dirs []string, o Options) (*Store, error) {
 			s.scrubs.Go(d.scrub)
 		}
 	}
+	s.deleteAgain()
 	return s, nil
 }
 

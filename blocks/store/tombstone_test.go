@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
@@ -62,5 +63,44 @@ func TestDeletionBesideTheCopyThatMakesTheContainer(t *testing.T) {
 		if info, err := s.Stat(id(c, 1)); err == nil || !s.Deleted(id(c, 1)) {
 			t.Fatalf("block %d is there: %+v", c, info)
 		}
+	}
+}
+
+// What is deleted while its disk is out is gone when the disk comes back.
+func TestDeletionWhileTheDiskIsOut(t *testing.T) {
+	o := store.Options{FS: vfs.NewMem()}
+	s := open(t, o, "a", "b")
+	data := random(newRand(72), piece)
+	for local := uint64(1); local < 3; local++ {
+		put(t, s, id(1, local), data)
+	}
+	on := "a"
+	if s.Disks()[1].Used > 0 {
+		on = "b"
+	}
+	must(t, s.Close())
+	out := o
+	out.Admit = func(dir string) error {
+		if dir == on {
+			return errors.New("not mounted")
+		}
+		return nil
+	}
+	s = open(t, out, "a", "b")
+	if len(s.Containers()) != 0 {
+		t.Fatalf("the disk is in use: %+v", s.Disks())
+	}
+	must(t, s.Delete(id(1, 1)))
+	must(t, s.Close())
+	for range 2 {
+		s = open(t, o, "a", "b")
+		if info, err := s.Stat(id(1, 1)); !errors.Is(err, muster.ErrNoData) {
+			t.Fatalf("it came back: %+v, %v", info, err)
+		}
+		read(t, s, id(1, 2), data)
+		if c := s.Containers(); len(c) != 1 || c[0].Blocks != 1 {
+			t.Fatalf("%+v", c)
+		}
+		must(t, s.Close())
 	}
 }
