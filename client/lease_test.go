@@ -154,7 +154,11 @@ func TestLeaseHasTheLengthThatTheServerSays(t *testing.T) {
 func TestALeaseEnds(t *testing.T) {
 	for what, fail := range map[string]func(r *renewals){
 		"refused": func(r *renewals) { r.answer(0, errors.New("away")) },
-		"hanging": func(r *renewals) { r.hang = true },
+		"hanging": func(r *renewals) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.hang = true
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			leasesOf(t, func(l *leases, r *renewals) {
