@@ -13,7 +13,11 @@ func TestWhatIsDeletedWhileItIsBegunIsGone(t *testing.T) {
 	s := newStore(t)
 	put(t, s, id(1, 1_000_000), nil)
 	data := random(newRand(3), piece)
-	for local := uint64(1); local <= 500; local++ {
+	rounds := uint64(500)
+	if testing.Short() {
+		rounds = 100
+	}
+	for local := uint64(1); local <= rounds; local++ {
 		var all sync.WaitGroup
 		for _, b := range []muster.BlockID{id(1, local), id(1+local, 1)} { // the container is there, and is not
 			all.Go(func() {

@@ -58,7 +58,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	k := &shared{data: map[muster.BlockID][]byte{}, gone: map[muster.BlockID]bool{}}
 	rounds := 120
 	if testing.Short() {
-		rounds = 30
+		rounds = 15
 	}
 	var writing, rest sync.WaitGroup
 	var done atomic.Bool
