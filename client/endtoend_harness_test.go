@@ -38,6 +38,7 @@ type post struct {
 	number  muster.NodeNumber
 	delay   atomic.Int64                 // ns that each operation on a block's file takes
 	full    atomic.Bool                  // the disk
+	ahead   atomic.Int64                 // by how much its clock is, in ns
 	writing atomic.Pointer[func() error] // nil, or called before each write to a block's file
 }
 
@@ -70,7 +71,7 @@ func (s *site) add(dir string) *post {
 	p := &post{t: s.t}
 	p.options = server.DatanodeOptions{
 		Dirs: []string{dir}, Locations: s.addr(), KeyFile: filepath.Join(s.options.Dir, "cluster.key"), UnfinishedAge: 50 * time.Millisecond,
-		Store: store.Options{Reserve: 1 << 20, FS: errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(p.hinder)), Space: p.space},
+		Store: store.Options{Reserve: 1 << 20, FS: errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(p.hinder)), Space: p.space, Now: p.now},
 	}
 	s.nodes = append(s.nodes, p)
 	p.start()
@@ -94,6 +95,16 @@ func (p *post) hinder(op errorfs.Op, path string) error {
 		return (*f)()
 	}
 	return nil
+}
+
+// now is the time by the datanode's clock.
+func (p *post) now() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
+
+// empty ends it that the disk is full. A disk that the system has said it of counts as full for
+// a while, which passes at once.
+func (p *post) empty() {
+	p.full.Store(false)
+	p.ahead.Add(int64(2 * time.Minute))
 }
 
 func (p *post) space(string) (capacity, free uint64, err error) {

@@ -214,6 +214,9 @@ func (m *misery) replicas(b muster.Block) (list string) {
 
 // settled waits until each block can be read from two datanodes.
 func (m *misery) settled() {
+	if !within(m.room) {
+		m.t.Fatal("not all datanodes are in service, with a disk that takes blocks")
+	}
 	for _, w := range m.workers {
 		for _, f := range w.files {
 			for _, b := range ids(m.t, m.c, f.path) {
@@ -223,6 +226,20 @@ func (m *misery) settled() {
 			}
 		}
 	}
+}
+
+// room says whether the location service has heard that all datanodes take blocks.
+func (m *misery) room() bool {
+	nodes, err := m.c.Datanodes(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if n.Health != muster.InService || len(n.Disks) != 1 || n.Disks[0].State != muster.DiskOK {
+			return false
+		}
+	}
+	return true
 }
 
 // spoil damages a replica of a block that has three good ones.
@@ -252,7 +269,7 @@ func (m *misery) round(steps int) {
 	case 1:
 		wrong, right = func() { p.delay.Store(int64(3 * time.Millisecond)) }, func() { p.delay.Store(0) }
 	case 2:
-		wrong, right = func() { p.full.Store(true) }, func() { p.full.Store(false) }
+		wrong, right = func() { p.full.Store(true) }, p.empty
 	case 3:
 		m.spoil()
 	}
