@@ -47,7 +47,7 @@ type ReadOptions struct {
 	Mode Mode
 
 	// ReadAhead is how many bytes are read ahead of the cursor by chunk, once the file is
-	// read on and on: all the memory that the file takes. 0: 4 MiB; -1: none are.
+	// read on and on: all the memory that the file takes. 0: 2 MiB; -1: none are.
 	ReadAhead int64
 
 	// Timeout is how long a datanode may take for an answer of at most 1 MiB; then the next
@@ -67,7 +67,7 @@ type ReadOptions struct {
 }
 
 const (
-	defaultReadAhead   = 4 << 20
+	defaultReadAhead   = 2 << 20
 	defaultReadTimeout = 30 * time.Second
 	defaultPause       = 200 * time.Millisecond
 	defaultIdle        = time.Second
