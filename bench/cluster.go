@@ -17,6 +17,9 @@ import (
 type ClusterOptions struct {
 	Nodes int // 0: 12
 	Racks int // 0: 4; the datanodes are dealt out to them
+	// Replicate has the datanodes say that each container has a block, and do what the service
+	// orders: what they are to copy, they have. Else there is nothing to copy.
+	Replicate bool
 }
 
 // maxClusterNodes bounds a simulated cluster.
@@ -46,8 +49,9 @@ func (o ClusterOptions) Validate() error {
 // Datanode i is node-i on host dn-i, in rack /rack-(i mod racks). It is safe for concurrent use,
 // but Kill, Revive and Move of one datanode come one after another, and Close comes last.
 type Cluster struct {
-	service clusterService
-	racks   int
+	service   clusterService
+	racks     int
+	replicate bool
 
 	mu       sync.Mutex   // guards what follows, and what the datanodes hold; never held over a call
 	nodes    []*simulated // by their place in the cluster
@@ -102,12 +106,15 @@ func newCluster(ctx context.Context, s clusterService, o ClusterOptions) (*Clust
 		return nil, errors.Join(err, c.Close())
 	}
 	o = o.withDefaults()
-	c.racks = o.Racks
+	c.racks, c.replicate = o.Racks, o.Replicate
 	for i := range o.Nodes {
 		n := &simulated{held: map[uint64]member.Replica{}}
 		n.options = member.Options{
 			ID: fmt.Sprintf("node-%d", i), Host: fmt.Sprintf("dn-%d", i), Address: fmt.Sprintf("10.99.%d.%d", i/250, 1+i%250), Port: 9866,
 			Rack: c.Rack(i), Replicas: func() []member.Replica { return c.replicas(n) },
+		}
+		if o.Replicate {
+			n.options.Order = func(ctx context.Context, order muster.Order) error { return c.obey(ctx, n, order) }
 		}
 		c.nodes = append(c.nodes, n)
 		if err := c.join(ctx, n); err != nil {
@@ -304,6 +311,31 @@ func (c *Cluster) Lose(ctx context.Context, i int, containers ...uint64) error {
 	return all.report(ctx)
 }
 
+// obey does what the service orders a datanode to do, and reports it.
+func (c *Cluster) obey(ctx context.Context, n *simulated, o muster.Order) error {
+	var all changes
+	c.mu.Lock()
+	has := func(s muster.Node) bool {
+		from := c.byNumber[s.Number]
+		return from != nil && from.member != nil && from.held[o.Container].Blocks > 0
+	}
+	r := member.Replica{Container: o.Container, Closed: o.Closed, Blocks: 1, Gone: o.Kind == muster.OrderDrop}
+	var err error
+	switch {
+	case r.Gone:
+		delete(n.held, o.Container)
+	case slices.ContainsFunc(o.Sources, has):
+		n.held[o.Container] = r
+	default:
+		err = fmt.Errorf("%w: no datanode that lives has container %d", muster.ErrNoData, o.Container)
+	}
+	if err == nil {
+		all.add(n, r)
+	}
+	c.mu.Unlock()
+	return errors.Join(err, all.report(ctx))
+}
+
 // hold has datanodes have a container, and notes what they are to report.
 func (c *Cluster) hold(all *changes, id uint64, r muster.Replication, closed bool, nodes []muster.NodeNumber) {
 	_, _, coded := r.Coding()
@@ -320,6 +352,9 @@ func (c *Cluster) hold(all *changes, id uint64, r muster.Replication, closed boo
 		replica := member.Replica{Container: id, Closed: closed}
 		if coded {
 			replica.Index = uint8(i + 1)
+		}
+		if c.replicate {
+			replica.Blocks = 1
 		}
 		n.held[id] = replica
 		all.add(n, replica)

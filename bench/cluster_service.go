@@ -47,7 +47,7 @@ func (s *wireService) allocate(ctx context.Context, q registry.AllocateRequest) 
 		return a, err
 	}
 	for _, b := range reply.GetBlocks() {
-		a.Blocks = append(a.Blocks, registry.BlockID{Container: b.GetContainer(), LocalID: b.GetLocalId()})
+		a.Blocks = append(a.Blocks, muster.BlockID{Container: b.GetContainer(), LocalID: b.GetLocalId()})
 	}
 	for _, m := range reply.GetPlacements() {
 		p, outcome, err := rpc.PlacementFromPB(m, a.Nodes)
@@ -177,13 +177,26 @@ func (t *seat) register(ctx context.Context) error {
 // beat sends heartbeats until ctx ends. A registry that has closed is left alone.
 func (t *seat) beat(ctx context.Context) {
 	defer close(t.done)
+	var results []registry.OrderResult
 	for {
 		if pause(ctx, t.registered().Heartbeat); ctx.Err() != nil {
 			return
 		}
 		known := t.registered()
-		if report, err := t.registry.Heartbeat(known.Number, known.Session); err == nil && report {
+		wishes, err := t.registry.Heartbeat(known.Number, known.Session, registry.Beat{Results: results})
+		if err != nil {
+			continue
+		}
+		if wishes.Report {
 			_ = t.ReportAll(ctx) // the service asks again
+		}
+		results = nil
+		for _, o := range wishes.Orders {
+			err := fmt.Errorf("%w: this datanode carries out no orders", muster.ErrInvalid)
+			if t.options.Order != nil {
+				err = t.options.Order(ctx, o)
+			}
+			results = append(results, registry.OrderResult{ID: o.ID, Err: err})
 		}
 	}
 }

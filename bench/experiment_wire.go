@@ -42,6 +42,7 @@ func (e *Experiment) runOnServer(ctx context.Context) (err error) {
 		if caps.Superuser {
 			t.Owner, t.Group = tableOwner, tableGroup
 		}
+		t.NoBlocks = !caps.Superuser
 		set, stop := e.Progress.begin("filling "+t.Root, t.Entries())
 		err := Fill(ctx, c, t, set)
 		if stop(); err != nil {

@@ -19,6 +19,9 @@ type Table struct {
 	Owner       string // of all entries; "": who makes them. Another one is a superuser's to give
 	Group       string // "": that of the directory above
 
+	// NoBlocks leaves the files without blocks: only a superuser may say which they have.
+	NoBlocks bool
+
 	// Containers are those that the files' blocks are dealt out to; none: those that no
 	// location service knows.
 	Containers []uint64
@@ -92,12 +95,16 @@ func (t Table) file(dir string, partition, file int, random *rand.Rand) muster.C
 	length := 8<<20 + random.Int64N(100<<20)
 	written := hour(partition + 1).UnixMilli()
 	a, b := random.Uint64(), random.Uint64() // of the job's UUID
+	blocks := []muster.Block{{Container: container, LocalID: id, Length: length}}
+	if t.NoBlocks {
+		blocks = nil
+	}
 	return muster.Create{
 		Path: fmt.Sprintf("%s/part-%05d-%08x-%04x-%04x-%04x-%012x-c000.snappy.parquet",
 			dir, file, a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1)),
 		Mode:   0o644,
 		Length: length, Replication: muster.Replicated(3), BlockSize: blockSize,
-		Blocks: []muster.Block{{Container: container, LocalID: id, Length: length}},
+		Blocks: blocks,
 		Owner:  t.Owner, Group: t.Group,
 		MTime: &written, ATime: &written,
 	}

@@ -28,7 +28,7 @@ func (c *Client) Apply(ctx context.Context, commands ...muster.Command) (muster.
 	if err != nil {
 		return muster.Applied{}, fmt.Errorf("apply: %w", err)
 	}
-	reply, err := c.apply(ctx, request)
+	reply, err := once(ctx, c, 0, func(ctx context.Context) (*pb.ApplyReply, error) { return c.service.Apply(ctx, request) })
 	if err != nil {
 		return muster.Applied{}, fmt.Errorf("apply: %w", err)
 	}
@@ -60,23 +60,29 @@ func (c *Client) request(commands []muster.Command) (*pb.ApplyRequest, error) {
 	return r, nil
 }
 
-// apply sends a batch until there is an answer. Once an attempt was made that may have
-// been carried out, nothing but an answer is certain.
-func (c *Client) apply(ctx context.Context, request *pb.ApplyRequest) (*pb.ApplyReply, error) {
+// once makes a call that changes something, under its request id, until there is an answer.
+// When an attempt was made that may have been carried out, nothing but an answer is certain.
+// If refusals is not 0, the server is asked no more than so many times while it answers that
+// it is not able now.
+func once[T any](ctx context.Context, c *Client, refusals int, call func(context.Context) (T, error)) (reply T, err error) {
 	if err := ended(ctx); err != nil {
-		return nil, err
+		return reply, err
 	}
 	timed, cancel := context.WithTimeout(ctx, c.options.CommandTimeout)
 	defer cancel()
 	sent := false
 	for b := (backoff{}); ; {
-		reply, err := c.service.Apply(c.context(timed), request)
+		reply, err := call(c.context(timed))
 		if err == nil {
 			return reply, nil
 		}
-		sent = sent || !rpc.Unsent(err) && (retriable(err) || doubtful(err))
+		refused := refusals > 0 && isRefusal(err)
+		if refused {
+			refusals--
+		}
+		sent = sent || !refused && !rpc.Unsent(err) && (retriable(err) || doubtful(err))
 		over := overdue(timed)
-		if !over && retriable(err) {
+		if !over && retriable(err) && !(refused && refusals == 0) {
 			_ = b.wait(timed) // that it ended shows in the next attempt
 			continue
 		}
@@ -89,8 +95,14 @@ func (c *Client) apply(ctx context.Context, request *pb.ApplyRequest) (*pb.Apply
 		if sent {
 			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 		}
-		return nil, err
+		return reply, err
 	}
+}
+
+// isRefusal says whether the server has answered that it is not able now.
+func isRefusal(err error) bool {
+	var answer *rpc.Error
+	return errors.As(err, &answer) && answer.Code == muster.ErrUnavailable
 }
 
 // overdue says whether ctx has ended. A call can notice that its deadline has passed a

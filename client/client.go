@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks"
 	"github.com/muster-fs/muster/listing/rows"
 	"github.com/muster-fs/muster/rpc"
 	"github.com/muster-fs/muster/rpc/pb"
@@ -49,6 +51,10 @@ type Options struct {
 	// there. Empty: where the calls come from.
 	Reader string
 
+	// Datanodes bound the connections to datanodes. Their DialTimeout is that above, if it
+	// is 0.
+	Datanodes blocks.DatanodesOptions
+
 	// Umask is taken away from the modes of new entries, as a process's umask is.
 	// 0: 022. NoUmask: nothing.
 	Umask fs.FileMode
@@ -76,6 +82,9 @@ func (o Options) Validate() error {
 	case o.CommandTimeout < 0 || o.CommandTimeout > maxCommandTimeout:
 		return fmt.Errorf("%w: CommandTimeout is %v; use at most %v, or 0 for %v", muster.ErrInvalid, o.CommandTimeout, maxCommandTimeout, defaultCommandTimeout)
 	}
+	if err := o.Datanodes.Validate(); err != nil {
+		return fmt.Errorf("datanodes: %w", err)
+	}
 	return checkReader(o.Reader)
 }
 
@@ -97,6 +106,7 @@ func (o Options) withDefaults() Options {
 	o.DialTimeout = orDefault(o.DialTimeout, defaultDialTimeout)
 	o.Attempts = orDefault(o.Attempts, defaultAttempts)
 	o.CommandTimeout = orDefault(o.CommandTimeout, defaultCommandTimeout)
+	o.Datanodes.DialTimeout = orDefault(o.Datanodes.DialTimeout, o.DialTimeout)
 	o.Umask = orDefault(o.Umask, defaultUmask)
 	return o
 }
@@ -126,6 +136,9 @@ type link struct {
 	sequence atomic.Uint64 // of the last request id
 	nodes    nodeRecords
 
+	datanodes *blocks.Datanodes
+	writers   writers
+
 	// What the server takes; written by Dial only.
 	maxMessage int // bytes of a message
 	maxChunk   int // paths of a message of a stream
@@ -147,6 +160,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	c := l.as(identity)
+	l.writers.leases.renew, l.writers.leases.ended = c.renewLeases, l.writers.fence
 	if err := c.handshake(ctx); err != nil {
 		_ = c.Close() // nothing is open that could fail
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
@@ -159,10 +173,15 @@ func newLink(addr string, o Options) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{options: o, expander: expander, maxChunk: rpc.ChunkPaths}
+	datanodes, err := blocks.NewDatanodes(o.Datanodes)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{options: o, expander: expander, datanodes: datanodes, maxChunk: rpc.ChunkPaths}
 	l.pool = rpc.NewPool(addr, rpc.PoolOptions{MaxConnections: o.Connections, DialTimeout: o.DialTimeout})
 	l.service = pb.NewDRPCNamespaceClient(l.pool)
 	_, _ = rand.Read(l.id[:]) // never fails, see its documentation
+	l.writers.open = make(map[*FileWriter]bool)
 	return l, nil
 }
 
@@ -201,8 +220,12 @@ func (c *Client) handshake(ctx context.Context) error {
 }
 
 // Close closes the connections of this client and of all that As made from it, and
-// waits for their goroutines. Calls in progress fail.
-func (c *Client) Close() error { return c.pool.Close() }
+// waits for their goroutines. Calls in progress fail. Files that are still written keep what
+// is durable of them, once their lease has ended.
+func (c *Client) Close() error {
+	c.writers.close()
+	return errors.Join(c.datanodes.Close(), c.pool.Close())
+}
 
 // As returns a client that makes its calls as another identity. It shares everything
 // else with c, the connections too, and is not closed on its own.

@@ -34,8 +34,8 @@ type CreateOptions struct {
 	Overwrite   bool      // replace an existing file
 }
 
-// CreateEntry makes a file from its metadata and returns its inode id. (Create is the
-// name of the call that will write file data.)
+// CreateEntry makes a file from its metadata and returns its inode id. Create is the call
+// that writes data.
 func (c *Client) CreateEntry(ctx context.Context, path string, o CreateOptions) (uint64, error) {
 	applied, err := c.Apply(ctx, muster.Create{
 		Path: path, Mode: c.mask(orDefault(o.Mode, 0o666)), Length: o.Length,

@@ -31,6 +31,17 @@
 // no replica of a block could be read. Replicas come in the order of their distance from
 // Options.Reader.
 //
+// # Files
+//
+// [Client.Open] and [Client.Create] are those of os. A [File] is read at any place by any
+// number of goroutines, none of which waits for another, and a [FileWriter] is written from
+// its beginning to its end. Data goes between the program and the datanodes; all files of a
+// client, and of those that As made from it, share its connections to them.
+//
+// A file that is being written is seen by everybody, as long as its blocks so far. What is in
+// it for sure is known when Close has returned. WriteOptions.Atomic is for those who want
+// others to see all or nothing.
+//
 // # Failures
 //
 // Errors about a path are *fs.PathError (or *os.LinkError where there are two

@@ -32,6 +32,14 @@ func linkError(op, from, to string, err error) error {
 	return &os.LinkError{Op: op, Old: from, New: to, Err: err}
 }
 
+// inner returns an error of a call about one path without operation and path.
+func inner(err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
 // ended returns why ctx ended, as an error with a code; nil if it did not.
 func ended(ctx context.Context) error {
 	err := ctx.Err()

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"strings"
 
@@ -10,10 +9,9 @@ import (
 )
 
 // FS returns the tree below root as a file system: fs.ReadDirFS, fs.StatFS,
-// fs.ReadLinkFS and fs.GlobFS. Directories, links and empty files can be opened;
-// opening a file with bytes fails with muster.ErrNoData, since Muster keeps metadata.
-// Links are followed by the server, and may lead out of root. All its calls are made
-// under ctx.
+// fs.ReadLinkFS and fs.GlobFS. Its open files are io.ReaderAt and io.Seeker too; opening one
+// that is metadata only fails with muster.ErrNoData. Links are followed by the server, and
+// may lead out of root. All its calls are made under ctx, those of open files too.
 func (c *Client) FS(ctx context.Context, root string) fs.FS { return &view{ctx, c, root} }
 
 // view is a tree as io/fs sees it.
@@ -30,19 +28,31 @@ var (
 	_ fs.GlobFS     = (*view)(nil)
 )
 
-// Open opens a directory or an empty file.
+// Open opens a directory or a file.
 func (v *view) Open(name string) (fs.File, error) {
 	info, err := v.stat("open", name, v.client.Stat)
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().IsRegular() && info.Size() > 0 {
-		return nil, pathError("open", name, muster.ErrNoData)
+	if info.IsDir() {
+		return &dirFile{view: v, info: info, name: name}, nil
 	}
-	if !info.IsDir() {
-		return &emptyFile{info: info, name: name}, nil
+	full, err := v.path("open", name)
+	if err != nil {
+		return nil, err
 	}
-	return &dirFile{view: v, info: info, name: name}, nil
+	l, err := v.client.OpenLocated(v.ctx, full)
+	if err != nil {
+		return nil, renamed("open", name, err)
+	}
+	f, err := v.client.openFile(v.ctx, l, name, ReadOptions{})
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	if name == "." {
+		f.info = rootInfo{&l.Info}
+	}
+	return f, nil
 }
 
 // Stat follows links.
@@ -131,10 +141,7 @@ func (v *view) path(op, name string) (string, error) {
 
 // renamed gives an error of a full path the name that the caller used.
 func renamed(op, name string, err error) error {
-	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
-		err = inner.Err
-	}
-	return pathError(op, name, err)
+	return pathError(op, name, inner(err))
 }
 
 // rootInfo is the root of a view, whose name is "." there.

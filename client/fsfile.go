@@ -7,35 +7,6 @@ import (
 	"github.com/muster-fs/muster"
 )
 
-// emptyFile is an open file without bytes.
-type emptyFile struct {
-	info   fs.FileInfo
-	name   string
-	closed bool
-}
-
-func (f *emptyFile) Stat() (fs.FileInfo, error) {
-	if f.closed {
-		return nil, pathError("stat", f.name, fs.ErrClosed)
-	}
-	return f.info, nil
-}
-
-func (f *emptyFile) Read([]byte) (int, error) {
-	if f.closed {
-		return 0, pathError("read", f.name, fs.ErrClosed)
-	}
-	return 0, io.EOF
-}
-
-func (f *emptyFile) Close() error {
-	if f.closed {
-		return pathError("close", f.name, fs.ErrClosed)
-	}
-	f.closed = true
-	return nil
-}
-
 // dirFile is an open directory. It reads page by page and holds no connection between
 // calls. As with other files, one goroutine uses it at a time.
 type dirFile struct {

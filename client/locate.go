@@ -39,7 +39,9 @@ type LocatedBlock struct {
 	// ErrNotFound if the block's container does not exist.
 	Err error
 
-	seen string
+	seen   string
+	tokens *tokens // what reads it; nil: the cluster has no tokens, or none were asked for
+	at     int     // among the blocks of the tokens
 }
 
 // Stale says that the answer proved wrong: no replica could be read. OpenLocated then asks

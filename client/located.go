@@ -41,12 +41,16 @@ func (l *Located) add(m *pb.LocatedReply, first uint32) (next uint32, err error)
 	if err != nil {
 		return 0, err
 	}
+	tokens, err := tokensOf(m.Located, len(entry.Blocks), entry.ID)
+	if err != nil {
+		return 0, err
+	}
 	l.NoData = l.NoData || m.Located.GetNoData()
-	return next, l.locate(entry.Blocks, m.Located, containers)
+	return next, l.locate(entry.Blocks, m.Located, containers, tokens)
 }
 
 // locate appends blocks and where they are.
-func (l *Located) locate(blocks []muster.Block, m *pb.Located, containers []container) error {
+func (l *Located) locate(blocks []muster.Block, m *pb.Located, containers []container, tokens *tokens) error {
 	in, order, offset := m.GetPlacements(), m.GetOrder(), m.GetOffset()
 	replicas, err := countReplicas(in, containers)
 	switch {
@@ -76,7 +80,8 @@ func (l *Located) locate(blocks []muster.Block, m *pb.Located, containers []cont
 			return corrupt("an order that is none of the replicas of container %d", c.id)
 		}
 		l.Blocks = append(l.Blocks, LocatedBlock{
-			Block: b, Offset: offset, Replication: c.replication, Replicas: room[first:len(room):len(room)], Err: c.err, seen: c.seen,
+			Block: b, Offset: offset, Replication: c.replication, Replicas: room[first:len(room):len(room)], Err: c.err,
+			seen: c.seen, tokens: tokens, at: i,
 		})
 		offset += b.Length
 	}

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks/token"
 	"github.com/muster-fs/muster/rpc/pb"
 )
 
@@ -38,6 +39,8 @@ func FuzzLocated(f *testing.F) {
 	add(m)
 	m.Located.Containers[0].Code = 14
 	add(m)
+	m.Located.Grant, m.Located.Macs, m.Located.GrantMs = []byte("grant"), make([]byte, 3*token.MACBytes), 1000
+	add(m)
 	add(&pb.LocatedReply{Entry: &pb.EntryReply{Kind: uint32(muster.Directory)}})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.LocatedReply
@@ -52,6 +55,9 @@ func FuzzLocated(f *testing.F) {
 			t.Errorf("%d blocks of %d", len(l.Blocks), len(m.Entry.Blocks))
 		}
 		for _, block := range l.Blocks {
+			if tok, _ := block.token(); len(tok) != len(m.Located.GetGrant())+16+token.MACBytes && len(m.Located.GetGrant()) > 0 {
+				t.Errorf("a token of %d bytes", len(tok))
+			}
 			for _, r := range block.Replicas {
 				if r.Node == nil || r.Host == "" {
 					t.Errorf("a replica without a node in %+v", block)

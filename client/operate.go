@@ -18,6 +18,7 @@ type Datanode struct {
 	Containers   uint64           // that it reported
 	HeartbeatAge time.Duration    // -1: none since the location service started
 	Reported     bool             // all its containers, since the location service started
+	Disks        []muster.Disk    // as of its last heartbeat; none: it has said nothing of any
 }
 
 // Topology is where datanodes are.
@@ -58,6 +59,8 @@ type ContainerReplica struct {
 	Node   muster.NodeNumber
 	Index  uint32 // erasure-coded: from 1; else 0
 	Closed bool
+
+	Blocks, Bytes, Damaged uint64 // that are committed: how many, their bytes, and how many are damaged
 }
 
 // Datanodes lists the datanodes by number.
@@ -140,13 +143,17 @@ func datanodeFromPB(m *pb.Datanode) (Datanode, error) {
 	if m.GetWanted() > uint32(muster.Dead) || m.GetHealth() > uint32(muster.Dead) {
 		return Datanode{}, corrupt("node %d of states %d and %d", n.Number, m.GetWanted(), m.GetHealth())
 	}
+	disks, err := rpc.DisksFromPB(m.GetDisks(), len(m.GetDisks()))
+	if err != nil {
+		return Datanode{}, corrupt("node %d: %v", n.Number, err)
+	}
 	age := time.Duration(-1)
 	if ms := m.GetHeartbeatAgeMs(); ms >= 0 {
 		age = time.Duration(ms) * time.Millisecond
 	}
 	return Datanode{
 		Node: n, Wanted: muster.NodeState(m.GetWanted()), Health: muster.NodeState(m.GetHealth()),
-		Containers: m.GetContainers(), HeartbeatAge: age, Reported: m.GetReported(),
+		Containers: m.GetContainers(), HeartbeatAge: age, Reported: m.GetReported(), Disks: disks,
 	}, nil
 }
 
@@ -170,7 +177,7 @@ func containerFromPB(r *pb.ContainerReply) (k Container, err error) {
 		if err != nil {
 			return Container{}, err
 		}
-		k.Replicas = append(k.Replicas, ContainerReplica{node[0], m.GetIndex(), m.GetClosed()})
+		k.Replicas = append(k.Replicas, ContainerReplica{node[0], m.GetIndex(), m.GetClosed(), m.GetBlocks(), m.GetBytes(), m.GetDamaged()})
 	}
 	return k, nil
 }

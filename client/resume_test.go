@@ -73,13 +73,13 @@ func TestListingCutAnywhereIsTheListingUncut(t *testing.T) {
 				t.Fatalf("%d message is too few to cut", len(ends))
 			}
 			last := 0
-			for i, end := range ends {
+			for _, end := range ends {
 				for _, at := range []int{last, (last + end) / 2, end - 1} {
 					p.cutAfter(at)
 					same(t, list(), want)
-					// Messages may come out shorter than in the record, so that the last
-					// ones may be missed.
-					if cuts := p.spare(); cuts != 1 && i == 0 {
+					// The answer may come out shorter than in the record, in fewer messages
+					// with fewer cursors, so that its end may be missed.
+					if cuts := p.spare(); cuts != 1 && at <= ends[len(ends)-1]/2 {
 						t.Errorf("cut after %d bytes: %d cuts", at, cuts)
 					}
 				}

@@ -21,7 +21,10 @@ func TestCallsThatFindNoConnectionEndAndDoNotWaitAgainAndAgain(t *testing.T) {
 		near, far := net.Pipe()
 		read := make(chan struct{})
 		go func() { defer close(read); _, _ = io.Copy(io.Discard, far) }()
-		l := &link{options: Options{}.withDefaults()}
+		l, err := newLink("pipe", Options{}.withDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
 		l.pool = rpc.NewPool("pipe", rpc.PoolOptions{
 			MaxConnections: 1,
 			Dial:           func(context.Context, string) (net.Conn, error) { return near, nil },

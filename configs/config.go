@@ -21,6 +21,7 @@ type Config struct {
 	Namespace Namespace `yaml:"namespace"`
 	Listing   Listing   `yaml:"listing"`
 	Locations Locations `yaml:"locations"`
+	Datanode  Datanode  `yaml:"datanode"`
 	Cluster   Cluster   `yaml:"cluster"`
 	Log       Log       `yaml:"log"`
 	Client    Client    `yaml:"client"`
@@ -42,6 +43,7 @@ type Namespace struct {
 	Superuser    string   `yaml:"superuser"`   // empty: the user that the server runs as
 	RequestAge   Duration `yaml:"request_age"` // how long results of commands are remembered for repeats
 	RequestMax   int      `yaml:"request_max"` // how many of them
+	Lease        Duration `yaml:"lease"`       // of a client that writes, after it was renewed
 }
 
 // Listing is what a page of a listing may hold.
@@ -70,6 +72,36 @@ type Locations struct {
 	Levels          []Level  `yaml:"levels"`       // of the topology, from the root to the nodes; empty: root, rack and node
 	ContainerBlocks int      `yaml:"container_blocks"`
 	OpenContainers  int      `yaml:"open_containers"` // of one replication, at a time
+	Copies          int      `yaml:"copies"`          // of containers that lack replicas, at a time
+	CopiesPerNode   int      `yaml:"copies_per_node"` // of them, to and from one datanode each
+	ReplicaGrace    Duration `yaml:"replica_grace"`   // until a replica that lacks blocks gets them, or one too many is dropped
+	Tokens          Tokens   `yaml:"tokens"`          // whether blocks are read and written with tokens alone
+}
+
+// Tokens says when a location service's blocks are read and written with tokens alone.
+type Tokens string
+
+// The values of Tokens.
+const (
+	TokensAuto Tokens = "auto" // if it listens on more than loopback
+	TokensOn   Tokens = "on"
+	TokensOff  Tokens = "off"
+)
+
+// Datanode is how a datanode keeps blocks: one in a process of its own, and those of muster up.
+type Datanode struct {
+	Count int `yaml:"count"` // of muster up
+
+	Listen string   `yaml:"listen"` // of one in a process of its own; host:port; port 0: any that is free
+	Data   []string `yaml:"data"`   // its folders, one on each disk
+	Host   string   `yaml:"host"`   // that readers and writers dial; empty: that of listen, or the machine's name
+	Rack   string   `yaml:"rack"`   // empty: what the location service's rack file says
+
+	Reserve    Size     `yaml:"reserve"`     // kept free on each disk
+	ScrubRate  Size     `yaml:"scrub_rate"`  // a second, on each disk
+	ScrubEvery Duration `yaml:"scrub_every"` // after the end of a run
+	Copies     int      `yaml:"copies"`      // of containers from other datanodes, at a time
+	CopyRate   Size     `yaml:"copy_rate"`   // a second, all copies together
 }
 
 // Cluster is what the servers of one cluster share.
@@ -108,6 +140,7 @@ func Default() Config {
 			MemTableSize: 16 << 20,
 			RequestAge:   Duration(10 * time.Minute),
 			RequestMax:   2_000_000,
+			Lease:        Duration(time.Minute),
 		},
 		Listing: Listing{
 			MaxPaths:    1000,
@@ -128,6 +161,20 @@ func Default() Config {
 			Levels:          []Level{},
 			ContainerBlocks: 1000,
 			OpenContainers:  8,
+			Copies:          20,
+			CopiesPerNode:   2,
+			ReplicaGrace:    Duration(5 * time.Minute),
+			Tokens:          TokensAuto,
+		},
+		Datanode: Datanode{
+			Count:      3,
+			Listen:     "127.0.0.1:9402",
+			Data:       []string{"muster-datanode"},
+			Reserve:    1 << 30,
+			ScrubRate:  8 << 20,
+			ScrubEvery: Duration(14 * 24 * time.Hour),
+			Copies:     2,
+			CopyRate:   64 << 20,
 		},
 		Log: Log{Level: slog.LevelInfo, Format: "text"},
 		Client: Client{

@@ -26,6 +26,10 @@ var flagKeys = map[string]string{
 	"user":       "client.user",
 	"groups":     "client.groups",
 	"reader":     "client.reader",
+	"datanodes":  "datanode.count",
+	"host":       "datanode.host",
+	"rack":       "datanode.rack",
+	"locations":  "locations.server",
 }
 
 // keys returns every key of a Config in the order of its fields.

@@ -16,7 +16,7 @@ import (
 // Sources is where [Load] reads from, beside the environment and the defaults.
 type Sources struct {
 	File  string         // YAML, TOML or JSON by its ending; empty: the one that MUSTER_CONFIG names, or none
-	Flags *pflag.FlagSet // read are: data, listen, log-level, log-format, server, user, groups and reader, as far as they are there; nil: none
+	Flags *pflag.FlagSet // read are: data, listen, log-level, log-format, server, user, groups, reader, datanodes, host, rack and locations, as far as they are there; nil: none
 	// Role is the section whose listen and data the flags of these names set; empty: those of
 	// the namespace server, server.listen and data.
 	Role string
@@ -58,7 +58,7 @@ func bind(v *viper.Viper, s Sources) error {
 		if s.Role != "" && (name == "listen" || name == "data") {
 			key = s.Role + "." + name
 		}
-		if flag := s.Flags.Lookup(name); flag != nil {
+		if flag := s.Flags.Lookup(name); flag != nil && flag.Value.Type() != "bool" { // import --data is no folder
 			if err := v.BindPFlag(key, flag); err != nil {
 				return err
 			}

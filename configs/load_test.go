@@ -70,7 +70,7 @@ func everyKeyChanged() configs.Config {
 			Listen: "[::1]:0", MaxConnections: 7, MaxCalls: 8, StopTimeout: configs.Duration(90 * time.Minute),
 		},
 		Namespace: configs.Namespace{
-			ImageSize: 5 << 20, CacheSize: 1<<30 + 1, MemTableSize: 3 << 20, Superuser: "hdfs", RequestAge: configs.Duration(11 * time.Minute), RequestMax: 5000,
+			ImageSize: 5 << 20, CacheSize: 1<<30 + 1, MemTableSize: 3 << 20, Superuser: "hdfs", RequestAge: configs.Duration(11 * time.Minute), RequestMax: 5000, Lease: configs.Duration(9 * time.Second),
 		},
 		Listing: configs.Listing{
 			MaxPaths: 10, Limit: 11, MaxLimit: 12, PageSize: 64 << 10, SnapshotAge: configs.Duration(1500 * time.Millisecond),
@@ -78,8 +78,12 @@ func everyKeyChanged() configs.Config {
 		Locations: configs.Locations{
 			Server: "locations.example:9", CacheSize: 13, CacheTTL: configs.Duration(14 * time.Minute), Listen: "[::]:0", Data: "/srv/locations",
 			Heartbeat: configs.Duration(15 * time.Millisecond), StaleAfter: configs.Duration(16 * time.Millisecond), DeadAfter: configs.Duration(17 * time.Millisecond),
-			ReportGrace: configs.Duration(18 * time.Second), RackFile: "racks", ContainerBlocks: 19, OpenContainers: 20,
+			ReportGrace: configs.Duration(18 * time.Second), RackFile: "racks", ContainerBlocks: 19, OpenContainers: 20, Copies: 41, CopiesPerNode: 42, ReplicaGrace: configs.Duration(43 * time.Second), Tokens: configs.TokensOff,
 			Levels: []configs.Level{{Name: "root", Cost: 1}, {Name: "dc", Cost: 5, Prefix: "dc", Default: "dc-0"}, {Name: "rack", Cost: 2, Default: "r"}, {Name: "node"}},
+		},
+		Datanode: configs.Datanode{
+			Count: 21, Listen: "[::]:22", Data: []string{"/d1", "/d 2"}, Host: "dn1", Rack: "/r1", Reserve: 23 << 20, ScrubRate: 24 << 20,
+			ScrubEvery: configs.Duration(25 * time.Hour), Copies: 26, CopyRate: 27 << 20,
 		},
 		Cluster: configs.Cluster{KeyFile: "key"},
 		Log:     configs.Log{Level: -4, Format: "json"},
@@ -106,10 +110,12 @@ func TestEveryKeyCanBeSetInTheEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
 		"DATA": "/srv/muster: 1", "SERVER_LISTEN": "[::1]:0", "SERVER_MAX_CONNECTIONS": "7", "SERVER_MAX_CALLS": "8", "SERVER_STOP_TIMEOUT": "59m",
 		"NAMESPACE_IMAGE_SIZE": "5MiB", "NAMESPACE_CACHE_SIZE": "1073741825", "NAMESPACE_MEMTABLE_SIZE": "3MiB", "NAMESPACE_SUPERUSER": "hdfs", "NAMESPACE_REQUEST_AGE": "11m",
-		"NAMESPACE_REQUEST_MAX": "5000", "LISTING_MAX_PATHS": "10", "LISTING_LIMIT": "11", "LISTING_MAX_LIMIT": "12", "LISTING_PAGE_SIZE": "64KiB",
+		"NAMESPACE_REQUEST_MAX": "5000", "NAMESPACE_LEASE": "9s", "LISTING_MAX_PATHS": "10", "LISTING_LIMIT": "11", "LISTING_MAX_LIMIT": "12", "LISTING_PAGE_SIZE": "64KiB",
 		"LOCATIONS_SERVER": "locations.example:9", "LOCATIONS_CACHE_SIZE": "13", "LOCATIONS_CACHE_TTL": "14m", "LOCATIONS_LISTEN": "[::]:0", "LOCATIONS_DATA": "/srv/locations",
 		"LOCATIONS_HEARTBEAT": "15ms", "LOCATIONS_STALE_AFTER": "16ms", "LOCATIONS_DEAD_AFTER": "17ms", "LOCATIONS_REPORT_GRACE": "18s", "LOCATIONS_RACK_FILE": "racks",
-		"LOCATIONS_CONTAINER_BLOCKS": "19", "LOCATIONS_OPEN_CONTAINERS": "20", "LOCATIONS_LEVELS": "root:1, dc:5:dc:dc-0, rack:2::r, node:0",
+		"LOCATIONS_CONTAINER_BLOCKS": "19", "LOCATIONS_OPEN_CONTAINERS": "20", "LOCATIONS_TOKENS": "off", "LOCATIONS_COPIES": "41", "LOCATIONS_COPIES_PER_NODE": "42", "LOCATIONS_REPLICA_GRACE": "43s", "LOCATIONS_LEVELS": "root:1, dc:5:dc:dc-0, rack:2::r, node:0",
+		"DATANODE_COUNT": "21", "DATANODE_LISTEN": "[::]:22", "DATANODE_DATA": "/d1, /d 2", "DATANODE_HOST": "dn1", "DATANODE_RACK": "/r1", "DATANODE_RESERVE": "23MiB",
+		"DATANODE_SCRUB_RATE": "24MiB", "DATANODE_SCRUB_EVERY": "25h", "DATANODE_COPIES": "26", "DATANODE_COPY_RATE": "27MiB",
 		"LISTING_SNAPSHOT_AGE": "1.5s", "CLUSTER_KEY_FILE": "key", "LOG_LEVEL": "debug", "LOG_FORMAT": "json", "CLIENT_SERVER": "muster.example:1",
 		"CLIENT_USER": "0123", "CLIENT_GROUPS": "a b, 007,null", "CLIENT_CONNECTIONS": "2", "CLIENT_UMASK": "007",
 	} {
@@ -155,6 +161,14 @@ func TestARoleHasItsOwnListenAndData(t *testing.T) {
 	want := configs.Default()
 	want.Locations.Listen, want.Locations.Data = "flag:1", "flag"
 	if c := mustLoad(t, configs.Sources{Flags: flags, Role: "locations"}); !reflect.DeepEqual(c, want) {
+		t.Errorf("got %+v", c)
+	}
+	if err := flags.Parse([]string{"--data", "flag,other"}); err != nil {
+		t.Fatal(err)
+	}
+	want = configs.Default()
+	want.Datanode.Listen, want.Datanode.Data = "flag:1", []string{"flag", "other"}
+	if c := mustLoad(t, configs.Sources{Flags: flags, Role: "datanode"}); !reflect.DeepEqual(c, want) {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -217,6 +231,8 @@ func TestBadFilesAreRefusedNamingKeyAndRemedy(t *testing.T) {
 		"never dead":           {"locations: {dead_after: 1000h}", "locations.dead_after: 1000h is out of range"},
 		"location service":     {"locations: {server: here}", `locations.server: "here" is no address`},
 		"no cache":             {"locations: {cache_size: 0}", "locations.cache_size: 0 is out of range; it must be 1 to 100000000"},
+		"tokens as YAML 1.1":   {"locations: {tokens: true}", "locations.tokens: true must be text"},
+		"tokens of no kind":    {"locations: {tokens: yes}", `locations.tokens: "yes" is unknown; it must be one of [auto on off]`},
 		"a level alone":        {"locations: {levels: ['root:1']}", "locations.levels: 1 levels; name 2 to 16"},
 		"level without a cost": {"locations: {levels: ['root:1', 'rack']}", `locations.levels[1]: "rack" is no level; write it as NAME:COST, such as rack:1`},
 		"level of a bad cost":  {"locations: {levels: ['root:1', 'rack:-1']}", `locations.levels[1]: level rack: cost "-1" must be a number from 0`},
@@ -269,6 +285,16 @@ func TestSizesAreWrittenWithoutLoss(t *testing.T) {
 		var back configs.Size
 		if err := back.UnmarshalText([]byte(size.String())); err != nil || back != size || size.String() != want {
 			t.Errorf("%d is written %s, want %s; read back %d, %v", int64(size), size, want, int64(back), err)
+		}
+	}
+}
+
+// TestTokensNeedNoQuotes: on and off are words, though older YAML takes them for truth values.
+func TestTokensNeedNoQuotes(t *testing.T) {
+	for _, want := range []configs.Tokens{configs.TokensOn, configs.TokensOff, configs.TokensAuto} {
+		c := mustLoad(t, configs.Sources{File: writeFile(t, "muster.yaml", "locations: {tokens: "+string(want)+"}")})
+		if c.Locations.Tokens != want {
+			t.Errorf("%s is %s", want, c.Locations.Tokens)
 		}
 	}
 }

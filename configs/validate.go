@@ -22,12 +22,14 @@ func (c Config) Validate() error {
 		within("namespace.memtable_size", c.Namespace.MemTableSize, 1<<20, 2<<30),
 		within("namespace.request_age", c.Namespace.RequestAge, Duration(10*time.Minute), Duration(24*time.Hour)),
 		within("namespace.request_max", c.Namespace.RequestMax, 1000, 100_000_000),
+		within("namespace.lease", c.Namespace.Lease, Duration(time.Second), Duration(24*time.Hour)),
 		within("listing.max_paths", c.Listing.MaxPaths, 1, 1_000_000),
 		within("listing.max_limit", c.Listing.MaxLimit, 1, 100_000),
 		within("listing.limit", c.Listing.Limit, 1, c.Listing.MaxLimit),
 		within("listing.page_size", c.Listing.PageSize, 1<<10, 512<<10),
 		within("listing.snapshot_age", c.Listing.SnapshotAge, Duration(time.Second), Duration(time.Hour)),
 		c.Locations.validate(),
+		c.Datanode.validate(),
 		oneOf("log.format", c.Log.Format, "text", "json"),
 		address("client.server", c.Client.Server, 1),
 		within("client.connections", c.Client.Connections, 1, 10_000),
@@ -49,12 +51,32 @@ func (l Locations) validate() error {
 		within("locations.report_grace", l.ReportGrace, Duration(time.Millisecond), Duration(time.Hour)),
 		within("locations.container_blocks", l.ContainerBlocks, 1, 1_000_000_000),
 		within("locations.open_containers", l.OpenContainers, 1, 1000),
+		within("locations.copies", l.Copies, 1, 10_000),
+		within("locations.copies_per_node", l.CopiesPerNode, 1, 10_000),
+		within("locations.replica_grace", l.ReplicaGrace, Duration(time.Millisecond), Duration(24*time.Hour)),
+		oneOf("locations.tokens", l.Tokens, TokensAuto, TokensOn, TokensOff),
 	}
 	if l.Server != "" {
 		checks = append(checks, address("locations.server", l.Server, 1))
 	}
 	if n := len(l.Levels); n == 1 || n > 16 {
 		checks = append(checks, fmt.Errorf("locations.levels: %d levels; name 2 to 16, from the root to the nodes, or none", n))
+	}
+	return cmp.Or(checks...)
+}
+
+func (d Datanode) validate() error {
+	checks := []error{
+		within("datanode.count", d.Count, 0, 100),
+		address("datanode.listen", d.Listen, 0),
+		within("datanode.reserve", d.Reserve, 1, 1<<50),
+		within("datanode.scrub_rate", d.ScrubRate, 64<<10, 1<<40),
+		within("datanode.scrub_every", d.ScrubEvery, Duration(time.Second), Duration(10*365*24*time.Hour)),
+		within("datanode.copies", d.Copies, 1, 1000),
+		within("datanode.copy_rate", d.CopyRate, 64<<10, 1<<40),
+	}
+	if len(d.Data) == 0 {
+		checks = append(checks, fmt.Errorf("datanode.data: name the folder of its blocks, or one for each disk"))
 	}
 	return cmp.Or(checks...)
 }
@@ -89,7 +111,7 @@ func longer(key string, value Duration, than string, other Duration) error {
 	return within(key, value, 0, Duration(31*24*time.Hour))
 }
 
-func oneOf(key, value string, allowed ...string) error {
+func oneOf[T ~string](key string, value T, allowed ...T) error {
 	for _, a := range allowed {
 		if value == a {
 			return nil

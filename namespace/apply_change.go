@@ -23,7 +23,7 @@ func (tx *txn) remove(dir int32, name string, r *muster.Row, b blockList) error 
 	tx.walk.changed(r)
 	tx.deleteRow(parent, name)
 	if r.Kind != muster.Directory {
-		tx.drop(r.ID, b)
+		tx.drop(r, b)
 		return nil
 	}
 	rec, err := tx.record(r.ID)
@@ -31,25 +31,33 @@ func (tx *txn) remove(dir int32, name string, r *muster.Row, b blockList) error 
 		return err
 	}
 	if rec.entries == 0 {
-		tx.drop(r.ID, b)
+		tx.drop(r, b)
 		return nil
 	}
 	tx.detach(r.ID, &rec)
 	return nil
 }
 
-// drop deletes what lies under an inode's id.
-func (tx *txn) drop(id uint64, b blockList) {
-	tx.deleteRecord(id)
-	if b.chunks() > 0 {
-		tx.deleteChunks(id)
-	}
+// drop deletes what lies under an inode's id. Its blocks enter the queue of those to be deleted;
+// the janitor moves there what of them is in chunks, so that deleting a file takes few writes
+// however long its list is.
+func (tx *txn) drop(r *muster.Row, b blockList) {
+	tx.deleteRecord(r.ID)
 	tx.meta.inodes--
+	if r.Flags&muster.FlagWriting != 0 {
+		tx.endWriting(r.ID)
+	}
+	tx.queueBlocks(b.inline)
+	if b.chunks() > 0 {
+		tx.setDropped(r.ID, dropped{count: b.count})
+		tx.meta.dropped++
+	}
 }
 
 // detach makes a directory the root of a tree to be reclaimed.
 func (tx *txn) detach(id uint64, rec *record) {
 	rec.parent, rec.name, rec.recordAt = 0, nil, tx.meta.txid
+	tx.reach = 0
 	tx.setRecord(id, rec)
 	tx.key = appendIDKey(tx.key[:0], tagQueue, id)
 	tx.value = appendQueue(tx.value[:0], nil)
@@ -75,7 +83,14 @@ func (tx *txn) mayRemove(dir int32, name string, r *muster.Row) error {
 
 // delete removes an entry, not following a link. Of a tree it checks the top only.
 func (tx *txn) delete(c *muster.Delete) (uint64, error) {
-	dir, name, err := tx.place(c.Path, nil)
+	path := c.Path
+	if c.File != 0 {
+		var err error
+		if path, err = tx.pathOf(c.File); err != nil {
+			return 0, err
+		}
+	}
+	dir, name, err := tx.place(path, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +120,14 @@ func (tx *txn) mustBeEmpty(dir uint64) error {
 
 // rename moves an entry, following no link in last place.
 func (tx *txn) rename(c *muster.Rename) (uint64, error) {
-	from, name, err := tx.place(c.From, nil)
+	path := c.From
+	if c.File != 0 {
+		var err error
+		if path, err = tx.pathOf(c.File); err != nil {
+			return 0, err
+		}
+	}
+	from, name, err := tx.place(path, nil)
 	if err != nil {
 		return 0, err
 	}

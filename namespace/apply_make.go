@@ -250,46 +250,70 @@ func (tx *txn) create(c *muster.Create) (uint64, error) {
 	if err := checkCreate(c); err != nil {
 		return 0, err
 	}
-	var missing *ancestry
-	if c.Parents {
-		missing = &ancestry{0o755, owners{c.Owner, c.Group}}
+	if len(c.Blocks) > 0 && !tx.who.super {
+		return 0, fmt.Errorf("%w: only the superuser may say which blocks a file has, not user %q: they could be another file's", muster.ErrPermission, tx.who.User)
 	}
-	dir, name, err := tx.place(c.Path, missing)
-	if err != nil {
-		return 0, err
-	}
-	var old muster.Row
-	b, ok, err := tx.lookup(dir, name, &old)
-	if err != nil {
-		return 0, err
-	}
-	if ok {
-		if err := mayReplace(old.Kind, c.Overwrite); err != nil {
-			return 0, err
-		}
-		if err := tx.remove(dir, name, &old, b); err != nil {
-			return 0, err
-		}
-	}
+	f := newFile{path: c.Path, owners: owners{c.Owner, c.Group}, mtime: c.MTime, parents: c.Parents, overwrite: c.Overwrite}
 	r := muster.Row{
 		Kind: muster.File, Mode: c.Mode, ATime: tx.stampOr(c.ATime),
 		Length: c.Length, Replication: c.Replication, BlockSize: c.BlockSize,
 	}
 	tx.blocks = appendBlocks(tx.blocks[:0], c.Blocks[:min(len(c.Blocks), inlineBlocks)])
-	b = blockList{len(c.Blocks), tx.blocks}
-	id, err := tx.insert(dir, name, owners{c.Owner, c.Group}, &r, b, tx.stampOr(c.MTime))
+	b := blockList{len(c.Blocks), tx.blocks}
+	id, err := tx.makeFile(&f, &r, b)
 	if err == nil {
 		tx.setChunks(id, b, c.Blocks)
 	}
 	return id, err
 }
 
+// newFile is where a file is to be made, and how.
+type newFile struct {
+	path      string
+	owners    owners
+	mtime     *int64
+	parents   bool
+	overwrite bool
+	started   bool // it is to be written: then nobody may be writing what it replaces
+}
+
+func (tx *txn) makeFile(f *newFile, r *muster.Row, b blockList) (uint64, error) {
+	var missing *ancestry
+	if f.parents {
+		missing = &ancestry{0o755, f.owners}
+	}
+	dir, name, err := tx.place(f.path, missing)
+	if err != nil {
+		return 0, err
+	}
+	var old muster.Row
+	blocks, ok, err := tx.lookup(dir, name, &old)
+	if err != nil {
+		return 0, err
+	}
+	if ok {
+		if err := tx.mayReplace(f, &old); err != nil {
+			return 0, err
+		}
+		if err := tx.remove(dir, name, &old, blocks); err != nil {
+			return 0, err
+		}
+	}
+	return tx.insert(dir, name, f.owners, r, b, tx.stampOr(f.mtime))
+}
+
 // mayReplace says whether what is at the path of a new file may be replaced by it.
-func mayReplace(k muster.Kind, overwrite bool) error {
+func (tx *txn) mayReplace(f *newFile, old *muster.Row) error {
 	switch {
-	case !overwrite:
+	case f.started && old.Flags&muster.FlagWriting != 0:
+		w, err := tx.writing(old.ID)
+		if err == nil {
+			err = fmt.Errorf("%w: it is being written by user %q since %s", muster.ErrExists, w.User, sinceText(w.Since))
+		}
+		return err
+	case !f.overwrite:
 		return muster.ErrExists
-	case k == muster.Directory:
+	case old.Kind == muster.Directory:
 		return muster.ErrIsDirectory
 	}
 	return nil

@@ -26,13 +26,52 @@ func appendCommand(dst []byte, c muster.Command) ([]byte, error) {
 	case muster.Symlink:
 		return appendTimes(appendText(append(dst, 3), c.Path, c.Target, c.Owner, c.Group), c.MTime), nil
 	case muster.Rename:
+		if c.File != 0 {
+			return appendFlags(appendText(binary.LittleEndian.AppendUint64(append(dst, 11), c.File), c.To), c.Overwrite), nil
+		}
 		return appendFlags(appendText(append(dst, 4), c.From, c.To), c.Overwrite), nil
 	case muster.Delete:
+		if c.File != 0 {
+			return appendFlags(binary.LittleEndian.AppendUint64(append(dst, 12), c.File), c.Recursive), nil
+		}
 		return appendFlags(appendText(append(dst, 5), c.Path), c.Recursive), nil
 	case muster.SetAttr:
 		return appendSetAttr(append(dst, 6), &c), nil
 	}
+	return appendWrite(dst, c)
+}
+
+// appendWrite is appendCommand for those that write a file. What a server chooses, and would
+// choose anew for a repeat, is left out: replication, block size and block.
+func appendWrite(dst []byte, c muster.Command) ([]byte, error) {
+	switch c := c.(type) {
+	case muster.StartFile:
+		dst = append(appendText(append(dst, 7), c.Path, c.Owner, c.Group), c.Holder[:]...)
+		dst = appendTimes(appendFlags(binary.LittleEndian.AppendUint16(dst, c.Mode), c.Parents, c.Overwrite), c.MTime)
+		if c.Target != "" {
+			dst = appendText(dst, c.Target)
+		}
+		return dst, nil
+	case muster.AddBlock:
+		dst = append(binary.LittleEndian.AppendUint64(append(dst, 8), c.File), c.Holder[:]...)
+		return appendEnds(binary.LittleEndian.AppendUint64(dst, uint64(c.Previous)), c.Ends), nil
+	case muster.FinishFile:
+		dst = append(binary.LittleEndian.AppendUint64(append(dst, 9), c.File), c.Holder[:]...)
+		return appendEnds(appendTimes(binary.LittleEndian.AppendUint64(dst, uint64(c.Last)), c.MTime), c.Ends), nil
+	case muster.TakeLease:
+		dst = binary.LittleEndian.AppendUint64(append(dst, 10), c.File)
+		return append(append(dst, c.From[:]...), c.Holder[:]...), nil
+	}
 	return dst, fmt.Errorf("%w: unknown command %T", muster.ErrInvalid, c)
+}
+
+// appendEnds appends nothing for a block that is not said, so that requests of before it could be
+// are still known.
+func appendEnds(dst []byte, id muster.BlockID) []byte {
+	if id == (muster.BlockID{}) {
+		return dst
+	}
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, id.Container), id.LocalID)
 }
 
 func appendSetAttr(dst []byte, c *muster.SetAttr) []byte {

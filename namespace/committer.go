@@ -31,6 +31,12 @@ type Request struct {
 // owners are the owner's to change; times also for who may write a file. Deleting or moving
 // a tree checks its top only.
 //
+// Who started a file, and the superuser, may add blocks to it, finish it and take its lease, if they
+// name its holder; nothing else is checked, and a rename or a change of mode does not matter. In
+// one batch, StartFile and AddBlock, or FinishFile and Rename, find the file by what the command
+// before did. A file that is being written may be renamed, deleted and replaced as any other, but
+// not by StartFile; to its writer it is then ErrNotFound.
+//
 // Create with Overwrite replaces a link itself, and makes a new inode. Rename of an entry to
 // itself is ErrExists, and with Overwrite changes nothing. Missing parents belong to whom the
 // new entry does; those of a Create have mode 0755, those of a Mkdir its mode with u+wx added and

@@ -43,12 +43,13 @@ func (d *badDisk) MaybeError(op errorfs.Op, _ string) error {
 // crashing is a model on a disk that fails and forgets what was not synced.
 type crashing struct {
 	*model
-	t    *testing.T
-	rng  *rand.Rand
-	gen  generator
-	mem  *vfs.MemFS
-	disk *badDisk
-	seen uint64 // the newest txid that any answer named
+	t     *testing.T
+	rng   *rand.Rand
+	gen   generator
+	mem   *vfs.MemFS
+	disk  *badDisk
+	seen  uint64           // the newest txid that any answer named
+	maybe []muster.BlockID // said to be deleted, and there was no answer
 }
 
 // TestCrashesLoseNothingAcknowledged applies random requests until a write of the disk
@@ -77,6 +78,9 @@ func TestCrashesLoseNothingAcknowledged(t *testing.T) {
 func (c *crashing) work() *namespace.Request {
 	c.disk.arm(c.rng.Int64N(300), c.rng.IntN(2) == 0)
 	for range 20 + c.rng.IntN(80) {
+		if c.rng.IntN(10) == 0 && !c.confirm() {
+			return nil
+		}
 		r := c.gen.request(c.oracle)
 		got, err := c.tree.Apply(c.t.Context(), r)
 		if errors.Is(err, muster.ErrUnavailable) {
@@ -87,6 +91,28 @@ func (c *crashing) work() *namespace.Request {
 		c.clock.Add(c.rng.Int64N(100))
 	}
 	return nil
+}
+
+// confirm says of some blocks to be deleted that they were; false if there is no answer.
+func (c *crashing) confirm() bool {
+	got, err := c.deletions()
+	if err != nil {
+		return false
+	}
+	blocks := []muster.BlockID{}
+	for b := range got {
+		if c.rng.IntN(2) == 0 {
+			blocks = append(blocks, b)
+		}
+	}
+	if err := c.tree.Deleted(c.t.Context(), blocks); err != nil {
+		c.maybe = blocks
+		return false
+	}
+	for _, b := range blocks {
+		c.confirmed[b] = true
+	}
+	return true
 }
 
 // look notes the txid that a reader is told.
@@ -139,6 +165,14 @@ func (c *crashing) check(unknown *namespace.Request) {
 	if unknown != nil {
 		c.settle(*unknown, recovered)
 	}
+	got, err := c.deletions()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, b := range c.maybe {
+		c.confirmed[b] = c.confirmed[b] || !got[b]
+	}
+	c.maybe = nil
 	c.compare()
 	c.fsck()
 	for range min(5, len(c.history)) {
@@ -153,9 +187,10 @@ func (c *crashing) settle(r namespace.Request, recovered uint64) {
 	c.t.Helper()
 	notThere := c.difference(c.oracle)
 	got, err := c.tree.Apply(c.t.Context(), r)
-	if notThere != nil && (err != nil || got.Txid > recovered) {
+	if notThere != nil && (err != nil || got.Txid > recovered || !got.Repeat) {
 		c.t.Fatalf("%s: its repeat gives %+v, %v, but the recovered tree is neither without nor with it: %v", describe(r), got, err, notThere)
 	}
+	got.Repeat = false
 	c.must(r, got, err)
 }
 

@@ -43,6 +43,15 @@
 // Renaming a directory or its ancestors leaves the images of all below it alone, since they lie
 // under inode ids. A directory that does not decode is never an image.
 //
+// # Writing files
+//
+// A file has muster.FlagWriting from StartFile to FinishFile. An index that survives crashes says
+// who writes it: [Tree.Writings]. Blocks that no file has any more, for whatever reason, enter a
+// queue in the batch that says so: [Tree.Deletions] reads it, and whoever had them deleted on all
+// datanodes takes them from it by [Tree.Deleted]. Those of deleted trees, and those of long lists,
+// come there step by step in the background. A block is one file's: if two have it, deleting one of
+// them deletes the block, and Fsck says so as long as it is in the queue.
+//
 // # Failure
 //
 // Errors carry a [muster.Code]. A record that cannot be read, or that does not

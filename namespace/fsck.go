@@ -28,6 +28,8 @@ const (
 	ProblemLoop     = "loop"      // directories that lead to no root
 	ProblemBlocks   = "blocks"    // a block list with missing or superfluous chunks
 	ProblemQueue    = "queue"     // a detached directory that is not queued for reclaim, or the other way round
+	ProblemWriting  = "writing"   // a file that is being written by nobody known, or the other way round
+	ProblemDelete   = "delete"    // a block to be deleted that a file has, or a dropped file that is there
 	ProblemRequest  = "request"   // a kept result without its expiry, or the other way round
 	ProblemTotals   = "totals"    // the tree's counters differ from what is there
 )
@@ -43,8 +45,8 @@ type FsckSummary struct {
 }
 
 // Fsck checks one view of the whole store and reports each problem: that every row has its
-// record and the other way round, counts, parents, block lists, detached trees, results of
-// requests and the tree's counters. Commands go on meanwhile. Memory is two bits for each
+// record and the other way round, counts, parents, block lists, detached trees, files being
+// written, blocks to be deleted, results of requests and the tree's counters. Commands go on meanwhile. Memory is two bits for each
 // inode id ever given. An error of report, or of the context, ends it.
 func (t *Tree) Fsck(ctx context.Context, report func(Problem) error) (FsckSummary, error) {
 	v, err := t.View()
@@ -54,7 +56,7 @@ func (t *Tree) Fsck(ctx context.Context, report func(Problem) error) (FsckSummar
 	defer v.Release()
 	c := &checker{ctx: ctx, view: v, snap: snapshot{snap: v.snap}, report: report}
 	c.roots = [2]bitset{newBitset(v.meta.nextID), newBitset(v.meta.nextID)}
-	for _, pass := range []func() error{c.rows, c.records, c.chunks, c.queue, c.requests, c.expiries, c.strangers, c.totals} {
+	for _, pass := range []func() error{c.deletes, c.rows, c.records, c.chunks, c.queue, c.writings, c.drops, c.requests, c.expiries, c.strangers, c.totals} {
 		if err := pass(); err != nil {
 			return c.sum, err
 		}
@@ -74,7 +76,7 @@ type checker struct {
 
 	roots [2]bitset // directories known to lead to the root, and to a detached directory
 
-	seen struct{ records, queue, requests, expiries uint64 } // keys
+	seen struct{ records, queue, requests, expiries, writings, drops, deletes uint64 } // keys
 }
 
 const (
@@ -238,10 +240,16 @@ func (c *checker) row(parent uint64, name string, r *muster.Row, b blockList) er
 		return nil
 	}
 	wrong, err := c.blockList(r, b)
-	if err == nil && wrong != nil {
-		err = c.problem(ProblemBlocks, r.ID, muster.JoinPath(c.path(parent), name), "file %d: %v", r.ID, wrong)
+	switch {
+	case err != nil:
+		return err
+	case wrong != nil:
+		return c.problem(ProblemBlocks, r.ID, muster.JoinPath(c.path(parent), name), "file %d: %v", r.ID, wrong)
 	}
-	return err
+	if err := c.notDeleted(parent, name, r.ID); err != nil || r.Flags&muster.FlagWriting == 0 {
+		return err
+	}
+	return c.isWritten(parent, name, r.ID)
 }
 
 // blockList reads the block list of a file and says what is wrong with it.

@@ -31,12 +31,24 @@ func (c *checker) chunks() error {
 	})
 }
 
-// chunksOf returns how many chunks the row of an inode wants, 0 if there is no such row.
+// chunksOf returns how many chunks the row of an inode wants, or how many a file left that was
+// dropped; 0 if there is neither.
 func (c *checker) chunksOf(id uint64) (int, error) {
 	var rec record
 	ok, err := c.record(id, &rec)
-	if err != nil || !ok {
+	if err != nil {
 		return 0, err
+	}
+	if !ok {
+		v, err := c.snap.get(appendIDKey(nil, tagDropped, id))
+		if err != nil || v == nil {
+			return 0, err
+		}
+		d, err := decodeDropped(v)
+		if err != nil {
+			return 0, nil // reported with the dropped files
+		}
+		return d.chunks(), nil
 	}
 	v, err := c.snap.child(rec.parent, string(rec.name))
 	if err != nil || v == nil {
@@ -128,7 +140,7 @@ func (c *checker) strangers() error {
 		key := iter.Key()
 		if len(key) > 0 {
 			switch key[0] {
-			case tagChunk, tagExpiry, tagRecord, tagQueue, tagRow, tagRequest: // seen already
+			case tagChunk, tagDelete, tagExpiry, tagRecord, tagQueue, tagRow, tagRequest, tagWriting, tagDropped: // seen already
 				ok = iter.SeekGE([]byte{key[0] + 1})
 				continue
 			}
@@ -152,6 +164,8 @@ func (c *checker) totals() error {
 	}{
 		{"inodes", m.inodes, c.seen.records},
 		{"directories queued for reclaim", m.detached, c.seen.queue},
+		{"files being written", m.writing, c.seen.writings},
+		{"files dropped", m.dropped, c.seen.drops},
 		{"results of requests", m.requests, c.seen.requests},
 		{"expiries of requests", m.requests, c.seen.expiries},
 	} {

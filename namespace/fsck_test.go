@@ -41,7 +41,7 @@ func peek(t testing.TB, tree *Tree, key []byte) []byte {
 
 // TestFsckFindsEachKindOfDamage does each kind of damage to a store that was fine, and names it.
 func TestFsckFindsEachKindOfDamage(t *testing.T) {
-	var dir, deep, file, big, detached uint64
+	var dir, deep, file, big, detached, written, gone uint64
 	edit := func(id uint64, change func(r *record)) func(t *testing.T, tree *Tree) {
 		return func(t *testing.T, tree *Tree) {
 			var r record
@@ -78,6 +78,9 @@ func TestFsckFindsEachKindOfDamage(t *testing.T) {
 		if _, err := tree.Apply(t.Context(), Request{ID: request, Caller: root, Commands: []muster.Command{muster.Create{Path: "/r"}}}); err != nil {
 			t.Fatal(err)
 		}
+		a = mustApply(t, tree, start("/w"), add(0, 0, 7), muster.Create{Path: "/gone", Length: 1, Replication: muster.Replicated(1), Blocks: make([]muster.Block, 300)},
+			muster.Delete{Path: "/gone"}, start("/v"), add(0, 0, 8), muster.Delete{Path: "/v"})
+		written, gone = a.IDs[0], a.IDs[2]
 		return tree
 	}
 	build(t) // for the ids
@@ -117,6 +120,21 @@ func TestFsckFindsEachKindOfDamage(t *testing.T) {
 		"a key past the counters":               {set([]byte("mx"), []byte{1}), []string{ProblemDamaged}},
 		"a block of negative length":            {set(appendRowKey(nil, dir, "f"), blocks(1, -1)), []string{ProblemBlocks}},
 		"blocks past the file's length":         {set(appendRowKey(nil, dir, "f"), blocks(math.MaxInt64, math.MaxInt64)), []string{ProblemBlocks}},
+		"a file written by nobody":              {set(id(tagWriting, written), nil), []string{ProblemTotals, ProblemWriting}},
+		"a file said to be written":             {set(id(tagWriting, file), appendWriting(nil, &Writing{Holder: writer, User: "u"})), []string{ProblemTotals, ProblemWriting}},
+		"a directory said to be written":        {set(id(tagWriting, dir), appendWriting(nil, &Writing{Holder: writer, User: "u"})), []string{ProblemTotals, ProblemWriting}},
+		"a file that is gone said to be so":     {set(id(tagWriting, gone), appendWriting(nil, &Writing{Holder: writer, User: "u"})), []string{ProblemTotals, ProblemWriting}},
+		"a writer that does not decode":         {set(id(tagWriting, written), []byte{9}), []string{ProblemDamaged}},
+		"a writer of a bad key":                 {set([]byte("wx"), []byte{1}), []string{ProblemDamaged, ProblemTotals}},
+		"a block to be deleted that is in use":  {set(appendDeleteKey(nil, muster.BlockID{Container: 1, LocalID: 7}), []byte{deleteVersion}), []string{ProblemDelete}},
+		"a block to be deleted, of a bad value": {set(appendDeleteKey(nil, muster.BlockID{Container: 1, LocalID: 9}), []byte{7}), []string{ProblemDamaged}},
+		"a block to be deleted, of a bad key":   {set(appendDeleteKey(nil, muster.BlockID{Container: 1}), []byte{deleteVersion}), []string{ProblemDamaged}},
+		"a dropped file that is there":          {set(id(tagDropped, big), appendDropped(nil, dropped{count: 300})), []string{ProblemDelete, ProblemTotals}},
+		"a dropped file lost":                   {set(id(tagDropped, gone), nil), []string{ProblemBlocks, ProblemTotals}},
+		"a dropped file that does not decode":   {set(id(tagDropped, gone), []byte{7}), []string{ProblemBlocks, ProblemDamaged}},
+		"a dropped file past all ids":           {set(id(tagDropped, 1<<40), appendDropped(nil, dropped{count: 300})), []string{ProblemDamaged, ProblemTotals}},
+		"a dropped file without a chunk":        {set(appendChunkKey(nil, gone, 1), nil), []string{ProblemBlocks}},
+		"a dropped file of a chunk too many":    {set(appendChunkKey(nil, gone, 2), appendChunk(nil, sampleBlocks(3))), []string{ProblemBlocks}},
 		"nothing but what readers may not miss": {func(*testing.T, *Tree) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,17 +223,25 @@ func TestBackgroundWorkEndsAtDamage(t *testing.T) {
 		"a record that does not decode":      func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendIDKey(nil, tagRecord, dir), []byte{9}) },
 		"a child that does not decode":       func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendRowKey(nil, dir, "x"), []byte{9}) },
 		"a child without its record":         func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendIDKey(nil, tagRecord, dir+1), nil) },
+		"a dropped file that does not decode": func(t *testing.T, tree *Tree, dir uint64) {
+			poke(t, tree, appendIDKey(nil, tagDropped, dir+2), []byte{9})
+		},
+		"a dropped file that lost its entry": func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendIDKey(nil, tagDropped, dir+2), nil) },
+		"a dropped file without a chunk":     func(t *testing.T, tree *Tree, dir uint64) { poke(t, tree, appendChunkKey(nil, dir+2, 0), nil) },
 		"an expiry that does not decode":     func(t *testing.T, tree *Tree, _ uint64) { poke(t, tree, appendIDKey(nil, tagExpiry, 1), []byte{9}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, _ := openIdle(t, Options{RequestMax: 1})
 			var dir uint64
-			for i, cmd := range []muster.Command{muster.Mkdir{Path: "/gone/x", Parents: true}, muster.Mkdir{Path: "/gone", Parents: true}, muster.Delete{Path: "/gone", Recursive: true}} {
+			for i, cmd := range []muster.Command{muster.Mkdir{Path: "/gone/x", Parents: true}, muster.Mkdir{Path: "/gone", Parents: true}, muster.Delete{Path: "/gone", Recursive: true},
+				muster.Create{Path: "/f", Length: 1, Replication: muster.Replicated(1), Blocks: make([]muster.Block, 300)}, muster.Delete{Path: "/f"}} {
 				a, err := tree.Apply(t.Context(), Request{ID: muster.RequestID{Sequence: uint64(i + 1)}, Caller: root, Commands: []muster.Command{cmd}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				dir = a.IDs[0]
+				if i == 2 {
+					dir = a.IDs[0]
+				}
 			}
 			damage(t, tree, dir)
 			tree.janitor.wake(&tree.committer.meta)

@@ -51,13 +51,15 @@ func mustAllocate(t *testing.T, most int, do func()) {
 	t.Errorf("allocated %d bytes, want at most %d", after.TotalAlloc-before.TotalAlloc, most)
 }
 
-func FuzzRow(f *testing.F)    { fuzzCodec(f, "row") }
-func FuzzRecord(f *testing.F) { fuzzCodec(f, "record") }
-func FuzzResult(f *testing.F) { fuzzCodec(f, "result") }
-func FuzzMeta(f *testing.F)   { fuzzCodec(f, "meta") }
-func FuzzExpiry(f *testing.F) { fuzzCodec(f, "expiry") }
-func FuzzChunk(f *testing.F)  { fuzzCodec(f, "chunk") }
-func FuzzQueue(f *testing.F)  { fuzzCodec(f, "queue") }
+func FuzzRow(f *testing.F)     { fuzzCodec(f, "row") }
+func FuzzRecord(f *testing.F)  { fuzzCodec(f, "record") }
+func FuzzResult(f *testing.F)  { fuzzCodec(f, "result") }
+func FuzzMeta(f *testing.F)    { fuzzCodec(f, "meta") }
+func FuzzExpiry(f *testing.F)  { fuzzCodec(f, "expiry") }
+func FuzzChunk(f *testing.F)   { fuzzCodec(f, "chunk") }
+func FuzzQueue(f *testing.F)   { fuzzCodec(f, "queue") }
+func FuzzWriting(f *testing.F) { fuzzCodec(f, "writing") }
+func FuzzDropped(f *testing.F) { fuzzCodec(f, "dropped") }
 
 // FuzzKeys: a key is taken apart into what it is made of, and keys sort as their parts do.
 func FuzzKeys(f *testing.F) {
@@ -65,6 +67,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add(appendRowKey(nil, 1, "a"), appendRowKey(nil, 1, "a=1"))
 	f.Add(appendRowKey(nil, 255, "é"), appendRowKey(nil, 256, ""))
 	f.Add(appendChunkKey(nil, 7, 1), appendIDKey(nil, tagRecord, 1<<63))
+	f.Add(appendDeleteKey(nil, muster.BlockID{Container: 1, LocalID: 1 << 40}), appendDeleteKey(nil, muster.BlockID{}))
 	f.Fuzz(func(t *testing.T, key, other []byte) {
 		for _, rest := range []int{-1, 0, 4} {
 			id, tail, ok := splitIDKey(key, rest)
@@ -77,6 +80,9 @@ func FuzzKeys(f *testing.F) {
 			if again := append(appendIDKey(nil, key[0], id), tail...); !bytes.Equal(again, key) {
 				t.Errorf("%x is made again as %x", key, again)
 			}
+		}
+		if b, ok := splitDeleteKey(key); ok && !bytes.Equal(append([]byte{key[0]}, appendDeleteKey(nil, b)[1:]...), key) {
+			t.Errorf("%x is made again of %v", key, b)
 		}
 		a, name, ok := splitIDKey(key, -1)
 		b, otherName, otherOK := splitIDKey(other, -1)

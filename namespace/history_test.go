@@ -92,7 +92,7 @@ func (h *history) apply(ctx context.Context, clock string, commands ...muster.Co
 }
 
 func (h *history) write(ctx context.Context, w int, rng *rand.Rand) error {
-	g := generator{pick: rng.IntN}
+	g := generator{pick: rng.IntN, paths: true}
 	for i := range historyRounds {
 		clock := fmt.Sprintf("%d-%d", w, i)
 		h.mu.Lock()

@@ -70,6 +70,10 @@ var commits = []struct {
 	{"create in it", muster.Create{Path: "/p/d/new"}, false, true, false},
 	{"delete in it", muster.Delete{Path: "/p/d/f"}, false, true, false},
 	{"change a file's mode", muster.SetAttr{Path: "/p/d/f", Mode: new(uint16(0o600))}, false, true, false},
+	{"add a block in it", add(7, 0, 1), false, true, false},
+	{"finish a file in it", finish(7, 0), false, true, false},
+	{"take the lease of a file in it", muster.TakeLease{File: 7, From: writer, Holder: another}, true, true, true},
+	{"rename in it by id", muster.Rename{File: 7, To: "/p/d/x"}, false, true, false},
 	{"change its mode", muster.SetAttr{Path: "/p/d", Mode: new(uint16(0o700))}, true, false, true},
 	{"change its mtime", muster.SetAttr{Path: "/p/d", MTime: new(int64(5))}, true, true, false},
 	{"rename in it", muster.Rename{From: "/p/d/f", To: "/p/d/g"}, false, true, false},
@@ -83,7 +87,7 @@ var commits = []struct {
 
 func commitTree(t *testing.T) (tree *Tree, dir, parent uint64) {
 	tree = openMem(t, Options{ImageBytes: 1 << 20})
-	mustApply(t, tree, muster.Mkdir{Path: "/p/d/sub", Mode: 0o755, Parents: true}, muster.Create{Path: "/p/d/f", Mode: 0o644}, muster.Create{Path: "/p/other"})
+	mustApply(t, tree, muster.Mkdir{Path: "/p/d/sub", Mode: 0o755, Parents: true}, muster.Create{Path: "/p/d/f", Mode: 0o644}, muster.Create{Path: "/p/other"}, start("/p/d/w"))
 	warm(t, tree, "/", "/p", "/p/d", "/p/d/sub")
 	return tree, idOf(t, tree, "/p/d"), idOf(t, tree, "/p")
 }

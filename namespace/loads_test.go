@@ -102,7 +102,7 @@ func TestALoadBetweenTheStepsOfACommit(t *testing.T) {
 		runtime.Gosched()
 	}
 	r := old.NewReader(&root)
-	if got := list(t, r, "/p/d"); !slices.Equal(got, []string{"f", "sub"}) {
+	if got := list(t, r, "/p/d"); !slices.Equal(got, []string{"f", "sub", "w"}) {
 		t.Errorf("the old view shows %q", got)
 	}
 	r.Close()
@@ -116,7 +116,7 @@ func TestALoadBetweenTheStepsOfACommit(t *testing.T) {
 	}
 	reading(t, tree, root, func(r *Reader) {
 		cost := r.cost(func() {
-			if got := list(t, r, "/p/d"); !slices.Equal(got, []string{"f", "new", "sub"}) {
+			if got := list(t, r, "/p/d"); !slices.Equal(got, []string{"f", "new", "sub", "w"}) {
 				t.Errorf("the new view shows %q", got)
 			}
 		})
@@ -143,7 +143,7 @@ func TestAnOldViewNeitherPublishesNorSeesWhatIsNewer(t *testing.T) {
 	mustApply(t, tree, muster.Create{Path: "/p/d/new"}, muster.SetAttr{Path: "/p/d", MTime: new(int64(7))})
 	for range 2 { // the second time, what is newer is in memory
 		r := v.NewReader(&root)
-		if got := list(t, r, "/p/d"); !slices.Equal(got, []string{"f", "sub"}) {
+		if got := list(t, r, "/p/d"); !slices.Equal(got, []string{"f", "sub", "w"}) {
 			t.Errorf("the old view shows %q", got)
 		}
 		heads := make([]Head, 1)
@@ -152,7 +152,7 @@ func TestAnOldViewNeitherPublishesNorSeesWhatIsNewer(t *testing.T) {
 		}
 		r.Close()
 	}
-	if got := names(t, tree, "/p/d"); !slices.Equal(got, []string{"f", "new", "sub"}) {
+	if got := names(t, tree, "/p/d"); !slices.Equal(got, []string{"f", "new", "sub", "w"}) {
 		t.Errorf("the new view shows %q", got)
 	}
 	var m image
@@ -160,7 +160,7 @@ func TestAnOldViewNeitherPublishesNorSeesWhatIsNewer(t *testing.T) {
 	if ok {
 		m.open(item)
 	}
-	if since != 2 || m.n != 3 {
+	if since != 2 || m.n != 4 {
 		t.Errorf("in memory is %v, since %d", ok, since)
 	}
 }

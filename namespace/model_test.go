@@ -113,7 +113,9 @@ func (m *model) step(g generator) {
 		if len(m.history) > 0 {
 			m.repeat(g.pick(len(m.history)))
 		}
-	case 3, 4, 5, 6:
+	case 3:
+		m.confirm(g)
+	case 4, 5, 6:
 		var paths []string
 		for range 12 {
 			paths = append(paths, g.path(m.oracle))
@@ -134,6 +136,8 @@ type model struct {
 	clock   atomic.Int64 // ms; the tree's goroutines read it too
 	txid    uint64
 	history []applied
+
+	confirmed map[muster.BlockID]bool // as deleted
 }
 
 // applied is a request that was accepted, with its result.
@@ -144,7 +148,7 @@ type applied struct {
 
 // newModel opens a new tree; the options may be zero but for the file system.
 func newModel(t *testing.T, o namespace.Options) *model {
-	m := &model{t: t, options: o}
+	m := &model{t: t, options: o, confirmed: map[muster.BlockID]bool{}}
 	m.clock.Store(1_000_000)
 	m.options.Superuser = superuser
 	m.options.CacheBytes = 1 << 20
@@ -201,6 +205,9 @@ func (m *model) accept(r namespace.Request, got muster.Applied, err error) error
 		}
 		return nil
 	}
+	if got.Repeat {
+		return fmt.Errorf("%s: is said to be a repeat", describe(r))
+	}
 	if !slices.Equal(got.IDs, ids) {
 		return fmt.Errorf("%s: ids %v, want %v", describe(r), got.IDs, ids)
 	}
@@ -218,6 +225,7 @@ func (m *model) accept(r namespace.Request, got muster.Applied, err error) error
 func (m *model) repeat(i int) {
 	m.t.Helper()
 	h := m.history[i]
+	h.result.Repeat = true
 	got, err := m.tree.Apply(m.t.Context(), h.request)
 	if err != nil || !reflect.DeepEqual(got, h.result) {
 		m.t.Fatalf("repeated %s: %+v, %v, want %+v", describe(h.request), got, err, h.result)
@@ -339,9 +347,18 @@ func differs(view *namespace.View, o *oracle) error {
 // drain waits until the background has reclaimed what was deleted.
 func (m *model) drain() {
 	m.t.Helper()
-	await(m.t, "the reclaim", func() bool { return m.tree.Stats().Reclaiming == 0 })
+	await(m.t, "the reclaim", func() bool { return m.tree.Stats().Reclaiming+m.tree.Stats().Queueing == 0 })
+	m.compareAside(true)
 	if got := m.tree.Stats().Inodes; int(got) != len(m.oracle.nodes) {
 		m.t.Fatalf("%d inodes are left after the reclaim, want %d", got, len(m.oracle.nodes))
+	}
+}
+
+// compareAside compares what is not seen in the tree.
+func (m *model) compareAside(reclaimed bool) {
+	m.t.Helper()
+	if err := errors.Join(m.compareWriting(reclaimed), m.compareDeletions(reclaimed), m.readByID()); err != nil {
+		m.t.Fatalf("%v\n%s", err, m.oracle)
 	}
 }
 
@@ -367,6 +384,7 @@ func (m *model) fsck() {
 	if int(summary.Inodes) != len(m.oracle.nodes) {
 		m.t.Fatalf("fsck: %+v, want %d inodes", summary, len(m.oracle.nodes))
 	}
+	m.compareAside(false)
 }
 
 // status is an entry and, of a directory, when its children changed.
@@ -490,8 +508,9 @@ func describe(r namespace.Request) string {
 
 // generator makes random requests that have a fair chance to succeed, and to collide.
 type generator struct {
-	pick func(n int) int // a number from 0 to n-1
-	ids  bool            // give each request an id, not only some
+	pick  func(n int) int // a number from 0 to n-1
+	ids   bool            // give each request an id, not only some
+	paths bool            // name inodes by path alone: the oracle that it asks knows no ids
 }
 
 func oneOf[T any](g *generator, from ...T) T { return from[g.pick(len(from))] }
@@ -512,16 +531,19 @@ func (g *generator) request(o *oracle) namespace.Request {
 		r.ID = muster.RequestID{Client: [16]byte{1}, Sequence: o.txid}
 	}
 	o = o.clone()
+	o.last = 0
 	for range oneOf(g, 1, 1, 1, 2, 5) {
 		c := g.command(o)
 		r.Commands = append(r.Commands, c)
-		o.apply(r.Caller, o.now, o.txid, c)
+		o.more(r.Caller, o.now, o.txid, c)
 	}
 	return r
 }
 
 func (g *generator) command(o *oracle) muster.Command {
-	switch g.pick(20) {
+	switch g.pick(28) {
+	case 20, 21, 22, 23, 24, 25, 26, 27:
+		return g.writeCommand(o)
 	case 0, 1, 2, 3, 4:
 		return muster.Mkdir{Path: g.newPath(o), Mode: g.mode(), Parents: g.pick(3) == 2, Owner: g.owner(), Group: g.group(), MTime: g.time()}
 	case 5, 6, 7, 8, 9:
@@ -531,7 +553,11 @@ func (g *generator) command(o *oracle) muster.Command {
 	case 12, 13, 14, 15:
 		return muster.Rename{From: g.path(o), To: oneOf(g, g.path(o), g.newPath(o)), Overwrite: g.pick(2) == 1}
 	case 16, 17:
-		return muster.Delete{Path: g.path(o), Recursive: g.pick(6) == 0}
+		d := muster.Delete{Path: g.path(o), Recursive: g.pick(6) == 0}
+		if !g.paths && g.pick(6) == 0 {
+			d.File = 2 + uint64(g.pick(int(o.lastID)+1))
+		}
+		return d
 	}
 	return g.setattr(o)
 }
@@ -542,8 +568,8 @@ func (g *generator) create(o *oracle) muster.Create {
 		Owner: g.owner(), Group: g.group(), MTime: g.time(), ATime: g.time(),
 		Parents: g.pick(4) == 3, Overwrite: g.pick(3) == 2,
 	}
-	for i := range oneOf(g, 0, 0, 0, 1, 2, 16, 17, 100) {
-		c.Blocks = append(c.Blocks, muster.Block{Container: uint64(g.pick(9)), LocalID: uint64(i), Length: 1 << 20})
+	for range oneOf(g, 0, 0, 0, 1, 2, 16, 17, 100) {
+		c.Blocks = append(c.Blocks, muster.Block{Container: uint64(g.pick(9)), LocalID: uint64(g.pick(1 << 40)), Length: 1 << 20})
 		c.Length += 1 << 20
 	}
 	switch g.pick(40) {

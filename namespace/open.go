@@ -12,15 +12,16 @@ import (
 	"github.com/muster-fs/muster/store"
 )
 
-// format is the format of all files in a tree's folder.
-var format = store.Format{Name: "namespace", Version: 1}
+// format is the format of all files in a tree's folder. Version 2 has the keys of writing and of
+// deleting blocks, and two counters more; version 1 is made version 2 when it is opened.
+var format = store.Format{Name: "namespace", Version: 2}
 
 // Open opens the tree in a folder, which it makes if it does not exist. How long it takes does not
 // depend on the tree's size.
 //
 // Errors name the folder: ErrUnavailable if it has an owner already, ErrInvalid if it was
 // written by a newer version (it is left untouched), is a file, or the options are bad,
-// ErrCorrupt if it is damaged.
+// ErrCorrupt if it is damaged. What an older version wrote is from then on the newer one's.
 func Open(dir string, o Options) (*Tree, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -55,11 +56,12 @@ func open(dir string, o Options) (*Tree, error) {
 
 // load reads the counters, which is all that opening reads, or makes a new tree.
 func (t *Tree) load() error {
+	old := false
 	v, closer, err := t.db.Get(metaKey())
 	t.counters.gets.Add(1)
 	switch {
 	case err == nil:
-		t.committer.meta, err = decodeMeta(v)
+		t.committer.meta, old, err = decodeMeta(v)
 		if err = errors.Join(err, closer.Close()); err != nil {
 			return err
 		}
@@ -73,6 +75,8 @@ func (t *Tree) load() error {
 		}
 	}
 	switch {
+	case old && t.store.Existed():
+		return t.store.Complete() // with the new version, before anything of it is written
 	case t.store.Existed():
 		return nil
 	case t.committer.meta.txid != 0:

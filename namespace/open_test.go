@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble"
 	"github.com/cockroachdb/pebble/vfs"
 	"github.com/cockroachdb/pebble/vfs/errorfs"
 
@@ -97,8 +98,8 @@ func TestFormatsThatAreNotOursAreRefusedUntouched(t *testing.T) {
 		code muster.Code
 		says string
 	}{
-		"muster namespace 2\n":   {muster.ErrInvalid, "version 2"},
-		"muster namespace 999\n": {muster.ErrInvalid, "up to 1"},
+		"muster namespace 3\n":   {muster.ErrInvalid, "version 3"},
+		"muster namespace 999\n": {muster.ErrInvalid, "up to 2"},
 		"muster namespace 0\n":   {muster.ErrCorrupt, "FORMAT"},
 		"muster namespace 1":     {muster.ErrCorrupt, "FORMAT"},
 		"":                       {muster.ErrCorrupt, "FORMAT"},
@@ -114,6 +115,64 @@ func TestFormatsThatAreNotOursAreRefusedUntouched(t *testing.T) {
 		if after := files(t, fs, "tree"); !maps.Equal(after, all) {
 			t.Errorf("%.30q: the folder changed", text)
 		}
+	}
+}
+
+// TestAnOlderFormatBecomesTheNewOne when it is opened, before anything is written; a crash on the
+// way does not matter.
+func TestAnOlderFormatBecomesTheNewOne(t *testing.T) {
+	mem := vfs.NewStrictMem()
+	tree, err := Open("tree", Options{FS: mem, Superuser: "root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, tree, muster.Create{Path: "/f"})
+	old := appendMeta(nil, &tree.committer.meta)[:oldMetaLen]
+	old[0] = 1
+	if err := tree.db.Set(metaKey(), old, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := files(t, mem, "tree")
+	if all["tree/FORMAT"] != "muster namespace 2\n" {
+		t.Fatalf("a new folder has the format %q", all["tree/FORMAT"])
+	}
+	all["tree/FORMAT"] = "muster namespace 1\n"
+	for range 2 { // the second time the counters are still as they were
+		fs := restore(t, all)
+		tree, err := Open("tree", Options{FS: fs, Superuser: "root", idle: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Close(); err != nil {
+			t.Fatal(err)
+		}
+		all = files(t, fs, "tree")
+		if got := all["tree/FORMAT"]; got != "muster namespace 2\n" {
+			t.Errorf("the format is %q", got)
+		}
+		tree = openMem(t, Options{FS: fs})
+		mustApply(t, tree, start("/w"), add(0, 0, 1))
+		if sum := check(t, tree); sum.Files != 2 || tree.Stats().Writing != 1 {
+			t.Errorf("%+v", sum)
+		}
+	}
+	// One that cannot be made new is not opened, and stays as it is.
+	all["tree/FORMAT"] = "muster namespace 1\n"
+	fs := restore(t, all)
+	broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op, path string) error {
+		if op == errorfs.OpRename && strings.HasSuffix(path, "FORMAT.tmp") {
+			return errorfs.ErrInjected
+		}
+		return nil
+	}))
+	if _, err := Open("tree", Options{FS: broken, Superuser: "root"}); !errors.Is(err, muster.ErrUnavailable) || !strings.Contains(err.Error(), "FORMAT") {
+		t.Errorf("%v", err)
+	}
+	if got := files(t, fs, "tree")["tree/FORMAT"]; got != "muster namespace 1\n" {
+		t.Errorf("the format is %q", got)
 	}
 }
 

@@ -40,8 +40,8 @@ type Options struct {
 	RequestAge time.Duration
 	// RequestMax is how many results of request ids are kept at most; 0 is 2,000,000.
 	RequestMax int
-	// ReclaimStep is how many entries of deleted trees one step of the background
-	// reclaim handles; 0 is 1,024.
+	// ReclaimStep is about how many entries of deleted trees, and blocks of files that are gone,
+	// one step of the background work handles; 0 is 1,024.
 	ReclaimStep int
 
 	idle      bool // for tests: the tree does no background work by itself

@@ -15,8 +15,10 @@ type oracle struct {
 	superuser string
 	nodes     map[uint64]*node
 	lastID    uint64
-	now       int64  // the stamp of the commands being applied, ms
-	txid      uint64 // theirs
+	now       int64            // the stamp of the commands being applied, ms
+	txid      uint64           // theirs
+	last      uint64           // inode of the command before in the batch
+	dropped   []muster.BlockID // blocks that files had; only ever appended to
 }
 
 // node is one inode of the oracle.
@@ -25,6 +27,7 @@ type node struct {
 	parent    uint64
 	children  map[string]uint64 // of a directory
 	changedAt uint64            // of a directory: txid of the last change to its children's rows
+	writer    *writer           // of a file being written; never changed
 }
 
 const rootID = 1
@@ -41,6 +44,7 @@ func newOracle(superuser string, created int64) *oracle {
 // clone returns a copy that shares nothing which is ever changed.
 func (o *oracle) clone() *oracle {
 	c := *o
+	c.dropped = slices.Clip(o.dropped)
 	c.nodes = make(map[uint64]*node, len(o.nodes))
 	for id, n := range o.nodes {
 		m := *n
@@ -55,6 +59,12 @@ func (o *oracle) root() *node { return o.nodes[rootID] }
 // apply applies a batch, all or nothing, and returns the inode id that each command
 // made or changed, or the index and the code of the refused command.
 func (o *oracle) apply(who muster.Identity, now int64, txid uint64, commands ...muster.Command) (ids []uint64, refused int, code muster.Code) {
+	o.last = 0
+	return o.more(who, now, txid, commands...)
+}
+
+// more goes on with the batch before.
+func (o *oracle) more(who muster.Identity, now int64, txid uint64, commands ...muster.Command) (ids []uint64, refused int, code muster.Code) {
 	before := o.clone()
 	o.now, o.txid = now, txid
 	for i, c := range commands {
@@ -63,7 +73,7 @@ func (o *oracle) apply(who muster.Identity, now int64, txid uint64, commands ...
 			*o = *before
 			return nil, i, code
 		}
-		ids = append(ids, id)
+		ids, o.last = append(ids, id), id
 	}
 	return ids, 0, muster.OK
 }
@@ -82,6 +92,14 @@ func (o *oracle) one(who *muster.Identity, c muster.Command) (uint64, muster.Cod
 		return o.delete(who, c)
 	case muster.SetAttr:
 		return o.setattr(who, c)
+	case muster.StartFile:
+		return o.startFile(who, c)
+	case muster.AddBlock:
+		return o.addBlock(who, c)
+	case muster.FinishFile:
+		return o.finishFile(who, c)
+	case muster.TakeLease:
+		return o.takeLease(who, c)
 	}
 	return 0, muster.ErrInvalid
 }
@@ -257,6 +275,9 @@ func (o *oracle) create(who *muster.Identity, c muster.Create) (uint64, muster.C
 	if code := valid(c); code != muster.OK {
 		return 0, code
 	}
+	if len(c.Blocks) > 0 && !o.super(who) {
+		return 0, muster.ErrPermission
+	}
 	if c.Parents {
 		if code := o.mkparents(who, c.Path, 0o755, c.Owner, c.Group); code != muster.OK {
 			return 0, code
@@ -378,6 +399,7 @@ func (o *oracle) forget(n *node) {
 	for _, id := range n.children {
 		o.forget(o.nodes[id])
 	}
+	o.drop(n.Blocks)
 	delete(o.nodes, n.ID)
 }
 
@@ -394,6 +416,13 @@ func (o *oracle) at(ms *int64) int64 {
 }
 
 func (o *oracle) delete(who *muster.Identity, c muster.Delete) (uint64, muster.Code) {
+	if c.File != 0 {
+		n := o.nodes[c.File]
+		if n == nil {
+			return 0, muster.ErrNotFound
+		}
+		c.Path = o.path(n)
+	}
 	dir, name, n, code := o.place(who, c.Path)
 	switch {
 	case code != muster.OK:
@@ -412,6 +441,13 @@ func (o *oracle) delete(who *muster.Identity, c muster.Delete) (uint64, muster.C
 }
 
 func (o *oracle) rename(who *muster.Identity, c muster.Rename) (uint64, muster.Code) {
+	if c.File != 0 {
+		n := o.nodes[c.File]
+		if n == nil {
+			return 0, muster.ErrNotFound
+		}
+		c.From = o.path(n)
+	}
 	from, name, n, code := o.place(who, c.From)
 	switch {
 	case code != muster.OK:

@@ -101,6 +101,11 @@ func TestStoreReadsOfEachCall(t *testing.T) {
 func TestStoreReadsOfEachCommand(t *testing.T) {
 	tree := openMem(t, Options{})
 	mustApply(t, tree, muster.Mkdir{Path: "/a/b", Mode: 0o755, Parents: true}, muster.Create{Path: "/a/b/f"}, muster.Create{Path: "/a/b/g"}, muster.Mkdir{Path: "/a/b/full/d", Parents: true})
+	var fill []muster.Command
+	for i := range 9998 {
+		fill = append(fill, add(0, int64(min(i, 1)), uint64(i+1)))
+	}
+	file := mustApply(t, tree, append([]muster.Command{start("/a/b/w")}, fill...)...).IDs[0]
 	for i, c := range []struct {
 		what     string
 		commands []muster.Command
@@ -111,6 +116,14 @@ func TestStoreReadsOfEachCommand(t *testing.T) {
 		{"set a file's mode: four rows, the parent's record", []muster.Command{muster.SetAttr{Path: "/a/b/f", Mode: new(uint16(0o600))}}, 5},
 		{"rename in a directory: walk, both names, two records", []muster.Command{muster.Rename{From: "/a/b/f", To: "/a/b/h"}}, 7},
 		{"delete a file: walk, name, the parent's record", []muster.Command{muster.Delete{Path: "/a/b/g"}}, 5},
+		{"start a file and add its first block: as a create", []muster.Command{start("/a/b/y"), add(0, 0, 1)}, 5},
+		{"a file of one block at once: as a create", []muster.Command{start("/a/b/z"), add(0, 0, 1), finish(0, 1)}, 5},
+		{"add a block: the records on the way, row, writer and last chunk", []muster.Command{add(file, 1, 20_000)}, 6},
+		{"add one that begins a chunk: the same", []muster.Command{add(file, 1, 20_001)}, 6},
+		{"take a lease", []muster.Command{muster.TakeLease{File: file, From: writer, Holder: writer}}, 5},
+		{"finish: as adding", []muster.Command{finish(file, 1)}, 6},
+		{"rename by id: the rename's, and the records on the way", []muster.Command{muster.Rename{File: file, To: "/a/b/w2"}}, 10},
+		{"delete it: as a small one", []muster.Command{muster.Delete{Path: "/a/b/w2"}}, 5},
 		{"delete a tree: its record too", []muster.Command{muster.Delete{Path: "/a/b/full", Recursive: true}}, 6},
 	} {
 		before := tree.Stats()

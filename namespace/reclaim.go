@@ -3,6 +3,7 @@ package namespace
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/cockroachdb/pebble"
 
@@ -11,13 +12,15 @@ import (
 )
 
 // janitor does the tree's own work in the background, step by step through the committer: it
-// reclaims detached directories and forgets results of requests. It plans a step on a view,
+// reclaims detached directories, queues the blocks of files that are gone, and forgets results of
+// requests. It plans a step on a view,
 // which holds no lock and keeps no caller waiting; nobody else changes what it plans for.
 type janitor struct {
 	tree   *Tree
 	woken  chan struct{} // capacity 1
 	expiry expiry
 	after  uint64 // id of the directory reclaimed last
+	queued uint64 // id of the file whose blocks were queued last
 }
 
 // pointDeletes is how many rows of a directory are deleted one by one; the rows of a larger
@@ -27,7 +30,7 @@ const pointDeletes = 256
 
 // wake makes the janitor look if a state has work for it.
 func (j *janitor) wake(m *meta) {
-	if m.detached == 0 && !j.expiry.due(m) {
+	if m.detached == 0 && m.dropped == 0 && !j.expiry.due(m) {
 		return
 	}
 	select {
@@ -85,6 +88,16 @@ func (j *janitor) work(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
+	if v.meta.dropped > 0 {
+		more = true
+		plan, err := j.planQueueing(v)
+		if err != nil {
+			return false, err
+		}
+		if err := j.commit(ctx, plan.apply); err != nil {
+			return false, err
+		}
+	}
 	return more, nil
 }
 
@@ -95,12 +108,18 @@ func (j *janitor) commit(ctx context.Context, step func(*txn) error) error {
 // reclaim is one step: what it deletes, and where it leaves each directory it worked on.
 type reclaim struct {
 	records  []uint64     // inodes deleted
-	chunks   []uint64     // files among them with block lists past their row
+	files    []goneFile   // those among them that leave something
 	rows     []rowKey     // rows deleted one by one
 	ranges   []keyRange   // rows deleted by range
 	detached []uint64     // directories found, each detached for itself
 	finished []uint64     // directories done
 	progress []unfinished // at most the last directory
+}
+
+// goneFile is a file with blocks, or being written.
+type goneFile struct {
+	row    muster.Row // its slices are not to be used
+	blocks blockList
 }
 
 type unfinished struct {
@@ -120,12 +139,12 @@ func (p *reclaim) apply(tx *txn) error {
 	for _, key := range p.rows {
 		tx.deleteRow(key.dir, key.name)
 	}
-	for _, id := range p.chunks {
-		tx.deleteChunks(id)
-	}
 	tx.ranges = append(tx.ranges, p.ranges...)
 	for _, id := range p.records {
 		tx.deleteRecord(id)
+	}
+	for i := range p.files {
+		tx.drop(&p.files[i].row, p.files[i].blocks)
 	}
 	for _, id := range p.finished {
 		tx.deleteRecord(id)
@@ -202,31 +221,33 @@ func (p *reclaim) directory(s *snapshot, rows *scan, id uint64, done string, bud
 			p.progress = append(p.progress, unfinished{id, []byte(done)})
 			return 0, nil
 		}
-		if err := p.entry(v); err != nil {
+		blocks, err := p.entry(v)
+		if err != nil {
 			return 0, err
 		}
+		budget -= blocks
 		if done = string(name); rec.entries <= pointDeletes {
 			p.rows = append(p.rows, rowKey{id, done})
 		}
 	}
 }
 
-// entry plans for a child.
-func (p *reclaim) entry(v []byte) error {
+// entry plans for a child. It returns how many blocks it queues.
+func (p *reclaim) entry(v []byte) (blocks int, err error) {
 	var r muster.Row
 	b, err := decodeRow(v, &r)
-	if err != nil {
-		return err
-	}
-	if r.Kind == muster.Directory {
+	switch {
+	case err != nil:
+		return 0, err
+	case r.Kind == muster.Directory:
 		p.detached = append(p.detached, r.ID)
-		return nil
+	case b.count > 0 || r.Flags&muster.FlagWriting != 0:
+		b.inline = slices.Clone(b.inline)
+		p.files = append(p.files, goneFile{muster.Row{ID: r.ID, Flags: r.Flags}, b})
+	default:
+		p.records = append(p.records, r.ID)
 	}
-	p.records = append(p.records, r.ID)
-	if b.chunks() > 0 {
-		p.chunks = append(p.chunks, r.ID)
-	}
-	return nil
+	return len(b.inline) / blockSize, nil
 }
 
 func (p *reclaim) finish(id uint64, rec *record) {

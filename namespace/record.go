@@ -110,7 +110,10 @@ func decodeQueue(v []byte) (done []byte, err error) {
 
 // meta are the tree's counters, written with every group of commands:
 //
-//	version u8 | txid u64 | next id u64 | stamp i64 | inodes u64 | detached u64 | requests u64
+//	version u8 | txid u64 | next id u64 | stamp i64 | inodes u64 | detached u64 | requests u64 |
+//	writing u64 | dropped u64
+//
+// Version 1, that of format 1, ended with requests.
 type meta struct {
 	txid     uint64 // of the last command
 	nextID   uint64 // inode id to be given next
@@ -118,29 +121,37 @@ type meta struct {
 	inodes   uint64 // attached or waiting for reclaim
 	detached uint64 // entries of the reclaim queue
 	requests uint64 // results kept
+	writing  uint64 // files being written
+	dropped  uint64 // files that are gone, with blocks in chunks
 }
 
 const (
-	metaVersion = 1
-	metaLen     = 49
+	metaVersion = 2
+	metaLen     = 65
+	oldMetaLen  = 49
 )
 
 func appendMeta(dst []byte, m *meta) []byte {
 	dst = append(dst, metaVersion)
-	for _, v := range [...]uint64{m.txid, m.nextID, uint64(m.stamp), m.inodes, m.detached, m.requests} {
+	for _, v := range [...]uint64{m.txid, m.nextID, uint64(m.stamp), m.inodes, m.detached, m.requests, m.writing, m.dropped} {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
 	return dst
 }
 
-func decodeMeta(v []byte) (meta, error) {
-	if len(v) != metaLen || v[0] != metaVersion {
-		return meta{}, corrupt("counters: unknown version or length %d", len(v))
+// decodeMeta decodes the counters; old says that they are of format 1.
+func decodeMeta(v []byte) (m meta, old bool, err error) {
+	old = len(v) == oldMetaLen && v[0] == metaVersion-1
+	if !old && (len(v) != metaLen || v[0] != metaVersion) {
+		return meta{}, false, corrupt("counters: unknown version or length %d", len(v))
 	}
 	u := func(i int) uint64 { return binary.LittleEndian.Uint64(v[1+8*i:]) }
-	m := meta{u(0), u(1), int64(u(2)), u(3), u(4), u(5)}
-	if m.nextID <= rootID || m.inodes == 0 || m.inodes >= m.nextID || m.detached >= m.inodes {
-		return meta{}, corrupt("counters: next id %d, %d inodes, %d detached", m.nextID, m.inodes, m.detached)
+	m = meta{txid: u(0), nextID: u(1), stamp: int64(u(2)), inodes: u(3), detached: u(4), requests: u(5)}
+	if !old {
+		m.writing, m.dropped = u(6), u(7)
 	}
-	return m, nil
+	if m.nextID <= rootID || m.inodes == 0 || m.inodes >= m.nextID || m.detached >= m.inodes || m.writing >= m.inodes || m.dropped >= m.nextID {
+		return meta{}, false, corrupt("counters: next id %d, %d inodes, %d detached, %d being written, %d dropped", m.nextID, m.inodes, m.detached, m.writing, m.dropped)
+	}
+	return m, old, nil
 }

@@ -106,7 +106,7 @@ func (tx *txn) recall(c *call) (applied muster.Applied, known bool, err error) {
 	if string(r.user) != c.request.Caller.User || r.hash != c.hash {
 		return applied, true, fmt.Errorf("%w: request id %x/%d was used for another command or by another user", muster.ErrInvalid, id.Client, id.Sequence)
 	}
-	return muster.Applied{Txid: r.txid, IDs: r.ids}, true, nil
+	return muster.Applied{Txid: r.txid, IDs: r.ids, Repeat: true}, true, nil
 }
 
 // remember keeps a result.

@@ -46,6 +46,7 @@ func TestRepeatsInFlightWaitForTheFirst(t *testing.T) {
 		s.release()
 
 		first := <-calls[0]
+		first.applied.Repeat = true
 		for _, c := range calls[1:] {
 			if a := <-c; a.err != nil || !reflect.DeepEqual(a, first) {
 				t.Errorf("a repeat got %+v, the first %+v", a, first)

@@ -179,13 +179,21 @@ func appendChunk(dst []byte, blocks []muster.Block) []byte {
 
 // decodeChunk appends the blocks of a chunk that must have n of them.
 func decodeChunk(dst []muster.Block, v []byte, n int) ([]muster.Block, error) {
-	if len(v) != 1+n*blockSize {
-		return dst, corrupt("chunk of %d bytes for %d blocks", len(v), n)
-	}
-	if v[0] != chunkVersion {
-		return dst, corrupt("chunk of unknown version %d", v[0])
+	if err := checkChunk(v, n); err != nil {
+		return dst, err
 	}
 	return decodeBlocks(dst, v[1:])
+}
+
+// checkChunk checks what is around the blocks of a chunk that must have n of them.
+func checkChunk(v []byte, n int) error {
+	if len(v) != 1+n*blockSize {
+		return corrupt("chunk of %d bytes for %d blocks", len(v), n)
+	}
+	if v[0] != chunkVersion {
+		return corrupt("chunk of unknown version %d", v[0])
+	}
+	return nil
 }
 
 // nameOK says whether the name of a stored key can be one.

@@ -6,6 +6,8 @@ type Stats struct {
 	Inodes     uint64 // attached and waiting for reclaim
 	Reclaiming uint64 // detached directories that are not reclaimed yet
 	Requests   uint64 // results kept for repeated request ids
+	Writing    uint64 // files being written
+	Queueing   uint64 // files that are gone and whose blocks are not all among Deletions yet
 	StoreBytes uint64 // on disk, the log included
 
 	Views    uint64 // views taken, each by one read lock
@@ -52,6 +54,7 @@ func (t *Tree) Stats() Stats {
 	}
 	defer v.Release()
 	s.Txid, s.Inodes, s.Reclaiming, s.Requests = v.meta.txid, v.meta.inodes, v.meta.detached, v.meta.requests
+	s.Writing, s.Queueing = v.meta.writing, v.meta.dropped
 	s.StoreBytes = t.db.Metrics().DiskSpaceUsage()
 	return s
 }

@@ -23,10 +23,14 @@ type txn struct {
 	walk  walker
 	gets  uint64
 
-	rows    overlay[rowKey, []byte] // nil: deleted
-	records overlay[uint64, record] // kind 0: deleted
-	others  overlay[string, []byte] // keys of all other kinds; nil: deleted
+	rows    overlay[rowKey, []byte]       // nil: deleted
+	records overlay[uint64, record]       // kind 0: deleted
+	others  overlay[string, []byte]       // keys of all other kinds; nil: deleted
+	deletes overlay[muster.BlockID, bool] // the queue of blocks; false: taken from it
 	ranges  []keyRange
+
+	made  uint64 // inode of the command before in the batch
+	reach uint64 // a directory known to lead to the root; 0: none
 
 	mark  mark // to take back the request being applied
 	arena arena
@@ -54,6 +58,10 @@ func compareRowKeys(a, b *rowKey) int {
 
 func compareIDs(a, b *uint64) int { return cmp.Compare(*a, *b) }
 
+func compareBlocks(a, b *muster.BlockID) int {
+	return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.LocalID, b.LocalID))
+}
+
 type mark struct {
 	meta   meta
 	ranges int
@@ -74,8 +82,9 @@ func (tx *txn) reset(m meta) {
 	tx.rows.reset()
 	tx.records.reset()
 	tx.others.reset()
+	tx.deletes.reset()
 	tx.ranges, tx.arena, tx.row = nil, arena{}, muster.Row{}
-	tx.who = principal{}
+	tx.who, tx.reach = principal{}, 0
 }
 
 // begin starts a request of a caller. Requests of one caller in a group share their walks.
@@ -83,7 +92,9 @@ func (tx *txn) begin(caller *muster.Identity) {
 	tx.rows.begin()
 	tx.records.begin()
 	tx.others.begin()
+	tx.deletes.begin()
 	tx.mark = mark{tx.meta, len(tx.ranges)}
+	tx.made = 0
 	tx.meta.stamp = tx.now
 	if tx.who.Identity == nil || tx.who.User != caller.User || !slices.Equal(tx.who.Groups, caller.Groups) {
 		tx.who = principal{caller, tx.tree.Superuser(caller)}
@@ -96,15 +107,17 @@ func (tx *txn) rollback() {
 	tx.rows.rollback()
 	tx.records.rollback()
 	tx.others.rollback()
+	tx.deletes.rollback()
 	tx.meta = tx.mark.meta
 	tx.ranges = tx.ranges[:tx.mark.ranges]
 	tx.walk.stale = true
+	tx.reach = 0
 }
 
 // changed says whether there is anything to write: a command that finds all done as it wants
 // takes its txid still.
 func (tx *txn) changed(since *meta) bool {
-	return len(tx.rows.entries)+len(tx.records.entries)+len(tx.others.entries)+len(tx.ranges) > 0 || tx.meta != *since
+	return len(tx.rows.entries)+len(tx.records.entries)+len(tx.others.entries)+len(tx.deletes.entries)+len(tx.ranges) > 0 || tx.meta != *since
 }
 
 // stored returns the value that a key has in the store, nil if there is none. It stays valid.
@@ -150,24 +163,27 @@ func (tx *txn) setRow(parent uint64, name string, r *muster.Row, b blockList) {
 
 func (tx *txn) deleteRow(parent uint64, name string) { tx.rows.set(rowKey{parent, name}, nil) }
 
+// record returns the record of an inode that must have one.
 func (tx *txn) record(id uint64) (record, error) {
-	rec, ok := tx.records.get(id)
-	switch {
-	case ok && rec.kind != 0:
-		return rec, nil
-	case ok || id >= tx.fresh:
-		return rec, corrupt("inode %d has no record", id)
+	rec, ok, err := tx.findRecord(id)
+	if err == nil && !ok {
+		err = corrupt("inode %d has no record", id)
+	}
+	return rec, err
+}
+
+// findRecord returns the record of an inode; ok is false if there is none.
+func (tx *txn) findRecord(id uint64) (rec record, ok bool, err error) {
+	if rec, ok = tx.records.get(id); ok || id >= tx.fresh {
+		return rec, rec.kind != 0, nil
 	}
 	tx.key = appendIDKey(tx.key[:0], tagRecord, id)
 	v, err := tx.stored(tx.key)
-	if err != nil {
-		return rec, err
-	}
-	if v == nil {
-		return rec, corrupt("inode %d has no record", id)
+	if err != nil || v == nil {
+		return rec, false, err
 	}
 	err = decodeRecord(v, &rec)
-	return rec, err
+	return rec, err == nil, err
 }
 
 // setRecord writes a record, whose name must stay as it is.
@@ -200,6 +216,13 @@ func (tx *txn) batch() (*pebble.Batch, error) {
 		tx.key = append(tx.key[:0], e.key...)
 		w.write(tx.key, e.value)
 	}
+	for e := range tx.deletes.sorted(compareBlocks) {
+		tx.key = appendDeleteKey(tx.key[:0], e.key)
+		if tx.value = tx.value[:0]; e.value {
+			tx.value = append(tx.value, deleteVersion)
+		}
+		w.write(tx.key, tx.value)
+	}
 	// After the writes: what was made and deleted in one group is then gone.
 	for _, r := range tx.ranges {
 		w.deleteRange(r)
@@ -228,7 +251,7 @@ func (tx *txn) size() int {
 		e := &tx.others.entries[i]
 		n += len(e.key) + len(e.value) + overhead
 	}
-	return n
+	return n + len(tx.deletes.entries)*(deleteKeyLen+1+overhead)
 }
 
 // batchWriter writes into a batch and keeps the first error.
@@ -272,6 +295,7 @@ func (tx *txn) run(c *call) (muster.Applied, error) {
 			return muster.Applied{}, &muster.CommandError{Index: i, Verb: cmd.Verb(), Path: cmd.Subject(), Err: err}
 		}
 		applied.IDs = append(applied.IDs, id)
+		tx.made = id
 	}
 	if c.request.ID != (muster.RequestID{}) {
 		tx.remember(c, &applied)
@@ -309,6 +333,14 @@ func (tx *txn) apply(c muster.Command) (uint64, error) {
 		return tx.delete(&c)
 	case muster.SetAttr:
 		return tx.setAttr(&c)
+	case muster.StartFile:
+		return tx.startFile(&c)
+	case muster.AddBlock:
+		return tx.addBlock(&c)
+	case muster.FinishFile:
+		return tx.finishFile(&c)
+	case muster.TakeLease:
+		return tx.takeLease(&c)
 	}
 	return 0, fmt.Errorf("%w: unknown command %T", muster.ErrInvalid, c)
 }

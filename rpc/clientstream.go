@@ -92,7 +92,7 @@ func (s *clientStream) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 
 // MsgRecv receives a message. After an error, io.EOF or any other, the call is over.
 func (s *clientStream) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
-	s.decoding = decoding{enc, muster.ErrCorrupt, s.conn.large}
+	s.decoding = decoding{enc, muster.ErrCorrupt, &s.conn.transport.incoming}
 	err := s.stream.MsgRecv(msg, &s.decoding)
 	if err == nil {
 		return nil

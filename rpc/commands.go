@@ -39,7 +39,8 @@ func checkBatch(b []byte) error {
 }
 
 // CommandToPB returns the message of a command. It refuses with muster.ErrInvalid a
-// type that is none of package muster's commands, and owners that are not valid UTF-8.
+// command that does not cross the wire so: those that write a file have calls of their own, and
+// nobody else names an inode by its id. So it does with owners that are not valid UTF-8.
 func CommandToPB(c muster.Command) (*pb.Command, error) {
 	if owner, group := ownersOf(c); !utf8.ValidString(owner) || !utf8.ValidString(group) {
 		return nil, fmt.Errorf("%w: owner %q, group %q: not valid UTF-8", muster.ErrInvalid, owner, group)
@@ -60,17 +61,23 @@ func CommandToPB(c muster.Command) (*pb.Command, error) {
 			Path: []byte(c.Path), Target: []byte(c.Target), Owner: c.Owner, Group: c.Group, Mtime: c.MTime,
 		}}}, nil
 	case muster.Rename:
+		if c.File != 0 {
+			return nil, fmt.Errorf("%w: rename of inode %d: name it by its path", muster.ErrInvalid, c.File)
+		}
 		return &pb.Command{Command: &pb.Command_Rename{Rename: &pb.Rename{
 			From: []byte(c.From), To: []byte(c.To), Overwrite: c.Overwrite,
 		}}}, nil
 	case muster.Delete:
+		if c.File != 0 {
+			return nil, fmt.Errorf("%w: delete of inode %d: name it by its path", muster.ErrInvalid, c.File)
+		}
 		return &pb.Command{Command: &pb.Command_Delete{Delete: &pb.Delete{
 			Path: []byte(c.Path), Recursive: c.Recursive,
 		}}}, nil
 	case muster.SetAttr:
 		return &pb.Command{Command: &pb.Command_SetAttr{SetAttr: setAttrToPB(c)}}, nil
 	}
-	return nil, fmt.Errorf("%w: unknown command type %T", muster.ErrInvalid, c)
+	return nil, fmt.Errorf("%w: %T is no command of a batch that a client applies", muster.ErrInvalid, c)
 }
 
 // ownersOf returns the names of a command that travel as text.

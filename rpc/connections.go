@@ -11,17 +11,18 @@ import (
 
 	"storj.io/drpc/drpcmanager"
 	"storj.io/drpc/drpcmigrate"
+	"storj.io/drpc/drpcwire"
 
 	"github.com/muster-fs/muster"
 )
 
-// acquire returns a connection for one call: the one that was used last, or a new one.
-// It counts as out until it is released.
-func (p *Pool) acquire(ctx context.Context) (*conn, error) {
+// acquire returns a connection for one call, a direct one or another: the one that was used
+// last, or a new one. It counts as out until it is released.
+func (p *Pool) acquire(ctx context.Context, direct bool) (*conn, error) {
 	if err := p.takeSlot(ctx); err != nil {
 		return nil, err
 	}
-	c, ok := p.takeIdle()
+	c, ok := p.takeIdle(direct)
 	if ok && c != nil {
 		return c, nil
 	}
@@ -29,13 +30,21 @@ func (p *Pool) acquire(ctx context.Context) (*conn, error) {
 		<-p.slots
 		return nil, p.closedError()
 	}
-	c, err := p.dial(ctx)
+	c, err := p.dial(ctx, direct)
+	p.dialed()
 	if err != nil {
 		<-p.slots
 		p.out.Done()
 		return nil, err
 	}
 	return c, nil
+}
+
+// dialed says that a connection that takeIdle has made room for was made, or not.
+func (p *Pool) dialed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dialing--
 }
 
 // takeSlot waits until fewer calls than connections are allowed are out.
@@ -59,9 +68,10 @@ func (p *Pool) takeSlot(ctx context.Context) error {
 	}
 }
 
-// takeIdle returns an unused connection that is still open, or nil if there is none.
-// It is false if the pool is closed, and else counts the call as out.
-func (p *Pool) takeIdle() (*conn, bool) {
+// takeIdle returns an unused connection of a kind that is still open, or nil if there is
+// none; if that makes one too many, one of the other kind is closed. It is false if the pool
+// is closed, and else counts the call as out.
+func (p *Pool) takeIdle(direct bool) (*conn, bool) {
 	var dead []*conn
 	defer func() { closeAll(dead) }()
 	p.mu.Lock()
@@ -70,24 +80,33 @@ func (p *Pool) takeIdle() (*conn, bool) {
 		return nil, false
 	}
 	p.out.Add(1)
-	for len(p.idle) > 0 {
-		c := p.idle[len(p.idle)-1]
-		p.idle = p.idle[:len(p.idle)-1]
-		if !c.isClosed() {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		c := p.idle[i]
+		closed := c.isClosed()
+		if !closed && (c.direct != nil) != direct {
+			continue
+		}
+		p.idle = slices.Delete(p.idle, i, i+1)
+		if !closed {
 			return c, true
 		}
 		delete(p.conns, c)
 		dead = append(dead, c)
 	}
+	if p.dialing++; len(p.idle) > 0 && len(p.conns)+p.dialing > p.options.MaxConnections {
+		dead = append(dead, p.idle[0])
+		delete(p.conns, p.idle[0])
+		p.idle = slices.Delete(p.idle, 0, 1)
+	}
 	return nil, true
 }
 
 // dial makes a connection.
-func (p *Pool) dial(ctx context.Context) (*conn, error) {
+func (p *Pool) dial(ctx context.Context, direct bool) (*conn, error) {
 	dialCtx, cancel := context.WithTimeout(ctx, p.options.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(p.open, cancel)()
-	transport, err := p.options.Dial(dialCtx, p.address)
+	nc, err := p.options.Dial(dialCtx, p.address)
 	switch {
 	case err == nil:
 	case p.open.Err() != nil:
@@ -101,10 +120,7 @@ func (p *Pool) dial(ctx context.Context) (*conn, error) {
 		}
 		return nil, broken("no connection to %s: %v", p.address, err)
 	}
-	o := managerOptions()
-	o.SoftCancel = true
-	large := &incoming{Conn: &stallConn{Conn: transport, timeout: p.options.StallTimeout}}
-	c := &conn{Manager: drpcmanager.NewWithOptions(drpcmigrate.NewHeaderConn(large, preface), o), large: large}
+	c := newConn(nc, direct, p.options.StallTimeout)
 	if !p.add(c) {
 		_ = c.Close() // unused
 		return nil, p.closedError()
@@ -189,7 +205,33 @@ func (p *Pool) takeExpired(now time.Time) []*conn {
 	return dead
 }
 
+func newConn(nc net.Conn, isDirect bool, stall time.Duration) *conn {
+	c := new(conn)
+	c.transport.begin(nc, stall)
+	if isDirect {
+		c.direct = &direct{reader: drpcwire.NewReaderWithOptions(&c.transport.incoming, managerOptions().Reader)}
+		return c
+	}
+	o := managerOptions()
+	o.SoftCancel = true
+	c.Manager = drpcmanager.NewWithOptions(drpcmigrate.NewHeaderConn(&c.transport, preface), o)
+	return c
+}
+
+// Close closes the connection, and waits for its goroutines.
+func (c *conn) Close() error {
+	if c.direct != nil {
+		return c.transport.stallConn.Conn.Close()
+	}
+	return c.Manager.Close()
+}
+
+// isClosed says whether the connection is known to be closed. Of a direct one that shows when
+// it is used.
 func (c *conn) isClosed() bool {
+	if c.direct != nil {
+		return false
+	}
 	select {
 	case <-c.Closed():
 		return true

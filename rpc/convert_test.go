@@ -148,6 +148,7 @@ func TestStrangeValuesAreNamed(t *testing.T) {
 		strangeCommand{},
 		muster.Mkdir{Owner: "\xff"}, muster.Create{Group: "\xff"}, muster.Symlink{Owner: "\xff"},
 		muster.SetAttr{Owner: ptr("\xff")}, muster.SetAttr{Group: ptr("\xff")},
+		muster.StartFile{}, muster.AddBlock{}, muster.FinishFile{}, muster.TakeLease{}, muster.Rename{File: 1, From: "/a", To: "/b"},
 	} {
 		_, err := CommandToPB(c)
 		wantCode(t, err, muster.ErrInvalid)

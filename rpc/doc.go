@@ -11,7 +11,17 @@
 // commands, entries, and the messages of a listing ([ListRequest], [ListReply]), which are
 // read and written without the generated code: [SendRaw], [ReceiveRaw], [Server.HandleRaw].
 // The large ones are copied by neither side on their way between the program and the
-// system: [SendParts], [Keeper]. Whatever comes from the wire is checked here, and what an
+// system: [SendParts], [Keeper].
+//
+// So are those that carry the data of blocks. A reader calls [ReadChunk] or [ReadBlock] and
+// a writer [WriteBlock], with a Pool or any other drpc.Conn; a datanode has
+// [Server.HandleReadChunk], [SendReadReply] and [ReceiveWriteRequest]. What is received lies
+// in pooled memory until Release ([ReadReply], [WriteRequest]), what is sent is the caller's
+// again when the call returns. They check no tokens, checksums or bounds. ReadChunk with a
+// Pool is made without dRPC's goroutines, and served without them: a client that gives one up
+// closes its connection, and the handler's context does not end with the client.
+//
+// Whatever comes from the wire is checked here, and what an
 // older or newer side cannot know is refused with an error that names it.
 //
 // Pool and Server are safe for concurrent use; the conversions are pure.

@@ -23,64 +23,116 @@ const (
 	largeTo   = 1 << 20
 )
 
-// standIn ends a write of a large message: the data of the frame that the message is to be
-// the data of. It is shorter than 128 bytes, so that one byte tells its length.
+// standIn is in a write of a large message the data of the frame that the message is to be
+// the data of. It is shorter than 128 bytes, so that one byte tells its length. Nothing with
+// data follows it in that write.
 var standIn = []byte("a large message goes here")
 
-// SendParts sends a message that is in parts, to a stream that a server's handler was given.
-// The parts are free again when it returns. It is SendRaw otherwise.
+// SendParts sends a message that is in parts, to a stream of either side that came from this
+// package. The parts are free again when it returns. It is SendRaw otherwise.
 func SendParts(stream drpc.Stream, parts ...[]byte) error {
-	m := outgoings.Get().(*outgoing)
+	m := newOutgoing()
 	defer m.release()
-	m.parts = append(m.parts[:0], nil) // for what dRPC writes before the message
-	for _, part := range parts {
-		m.parts = append(m.parts, part)
-		m.size += len(part)
+	m.parts = append(m.parts, parts...)
+	size := m.count()
+	if m.large() {
+		switch s := generatedBy(stream).(type) {
+		case *call:
+			return sendLarge(s, &s.conn.stallConn, m)
+		case *clientStream:
+			return sendLarge(s, &s.conn.transport.stallConn, m)
+		}
 	}
-	if c, ok := stream.Context().Value(callKey{}).(*call); ok && m.size >= largeFrom && m.size <= largeTo {
-		return c.sendLarge(m)
+	if err := checkSize(size); err != nil {
+		return err
 	}
-	m.joined = m.joined[:0]
-	for _, part := range parts {
-		m.joined = append(m.joined, part...)
-	}
-	return SendRaw(stream, m.joined)
+	return SendRaw(stream, m.join())
 }
 
-func (c *call) sendLarge(m *outgoing) error {
-	// Only this goroutine writes what ends with the stand-in. It has done so, or failed,
-	// when it has sent that.
-	c.conn.outgoing.Store(m)
-	defer c.conn.outgoing.Store(nil)
-	return c.lost(c.stream.MsgSend((*raw)(&standIn), rawEncoding{}))
+// generatedBy returns the stream that one of generated code was made of.
+func generatedBy(stream drpc.Stream) drpc.Stream {
+	if g, ok := stream.(interface{ GetStream() drpc.Stream }); ok {
+		return g.GetStream()
+	}
+	return stream
+}
+
+// sendLarge sends a large message to a stream of conn. Whatever others write meanwhile, as
+// that a call is cancelled, has no stand-in. The message was sent, or that failed, when this
+// returns.
+func sendLarge(stream drpc.Stream, conn *stallConn, m *outgoing) error {
+	conn.outgoing.Store(m)
+	defer conn.outgoing.Store(nil)
+	return stream.MsgSend((*raw)(&standIn), rawEncoding{})
 }
 
 // outgoing is a message that is sent in parts. It is used again and again.
 type outgoing struct {
-	parts  [][]byte // the first is the frame's head
-	size   int      // of the message
-	head   []byte
-	joined []byte // a message that is not large
+	parts  [][]byte // the first is for what dRPC writes before the message
+	size   int      // of the message, counted
+	fields []byte   // what of it is encoded here
+	memory *Memory  // that a part lies in; nil: none does
+	joined []byte   // a message that is not large
+	head   []byte   // of a frame
 }
 
 var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
 
+// newOutgoing returns a message without parts.
+func newOutgoing() *outgoing {
+	m := outgoings.Get().(*outgoing)
+	m.parts = append(m.parts[:0], nil)
+	m.fields = m.fields[:0]
+	return m
+}
+
 func (m *outgoing) release() {
+	if m.memory != nil {
+		m.memory.Release()
+		m.memory = nil
+	}
 	clear(m.parts)
-	if m.size = 0; cap(m.joined) <= maxPooled {
+	if max(cap(m.joined), cap(m.fields)) <= maxPooled {
 		outgoings.Put(m)
 	}
 }
 
-// exchange returns what is to be written instead of b, which ends with the stand-in.
-func (m *outgoing) exchange(b []byte) net.Buffers {
-	m.head = append(m.head[:0], b[:len(b)-len(standIn)-1]...)
+// count adds up the parts.
+func (m *outgoing) count() int {
+	m.size = 0
+	for _, part := range m.parts {
+		m.size += len(part)
+	}
+	return m.size
+}
+
+func (m *outgoing) large() bool { return m.size >= largeFrom && m.size <= largeTo }
+
+// join returns the message as one piece.
+func (m *outgoing) join() []byte {
+	if len(m.parts) == 2 {
+		return m.parts[1]
+	}
+	m.joined = m.joined[:0]
+	for _, part := range m.parts {
+		m.joined = append(m.joined, part...)
+	}
+	return m.joined
+}
+
+// exchange returns what is to be written instead of b, in which the stand-in begins at the
+// index at. What follows it ends the call.
+func (m *outgoing) exchange(b []byte, at int) net.Buffers {
+	m.head = append(m.head[:0], b[:at-1]...)
 	m.head = drpcwire.AppendVarint(m.head, uint64(m.size))
 	m.parts[0] = m.head
+	if rest := b[at+len(standIn):]; len(rest) > 0 {
+		m.parts = append(m.parts, rest)
+	}
 	return m.parts
 }
 
-// Memory is what a large message was received into.
+// Memory is what a large message was received into, or what is to be sent.
 type Memory struct {
 	buffer []byte
 	size   int
@@ -90,24 +142,27 @@ type Memory struct {
 // which follow four bytes of the message, are aligned.
 const beforeMessage = 4
 
+// afterMessage bytes lie after it, so that the end of a call is read along with its reply.
+const afterMessage = 64
+
 // memories are for messages of up to largeFrom bytes, up to twice as many, and so on: one
 // that is kept for long takes no more than twice the memory that it needs.
 var memories [6]sync.Pool
 
-// newMemory returns memory for a message of n bytes.
-func newMemory(n int) *Memory {
+// NewMemory returns memory for n bytes, 1 MiB at most, whose contents are anything.
+func NewMemory(n int) *Memory {
 	m, ok := memoriesFor(n).Get().(*Memory)
 	if !ok {
 		m = new(Memory)
 	}
-	if m.size = n; beforeMessage+n > len(m.buffer) {
+	if m.size = n; len(m.buffer) < beforeMessage+n+afterMessage {
 		const page = 8 << 10 // what Go would round it up to
-		m.buffer = make([]byte, (beforeMessage+n+page-1)&^(page-1))
+		m.buffer = make([]byte, (beforeMessage+n+afterMessage+page-1)&^(page-1))
 	}
 	return m
 }
 
-func memoriesFor(n int) *sync.Pool { return &memories[bits.Len(uint(n-1)/largeFrom)] }
+func memoriesFor(n int) *sync.Pool { return &memories[bits.Len(uint(max(n-1, 0))/largeFrom)] }
 
 // Bytes returns the message.
 func (m *Memory) Bytes() []byte { return m.buffer[beforeMessage : beforeMessage+m.size] }
@@ -122,11 +177,12 @@ type Keeper interface {
 	Keep(m *Memory, msg drpc.Message) error
 }
 
-// incoming is the reading side of a client's connection. It reads each large message into
-// memory of its own. Only dRPC reads from it, which asks for more when it has delivered all
-// that it got.
+// incoming is the reading side of a connection. It reads each large message into memory of
+// its own. Only dRPC reads from it, which asks for more when it has delivered all that it
+// got.
 type incoming struct {
-	net.Conn
+	from    io.Reader
+	again   []byte // is read before anything else
 	buffer  [8 << 10]byte
 	ahead   []byte  // in buffer: read and not given to dRPC yet
 	passing int     // bytes of the current frame that are to be given to dRPC
@@ -151,6 +207,10 @@ func (c *incoming) Read(p []byte) (int, error) {
 	if m := c.take(); m != nil {
 		m.Release() // its call was over
 	}
+	if n := copy(p, c.again); n > 0 {
+		c.again = c.again[n:]
+		return n, nil
+	}
 	for c.passing == 0 {
 		f, ok := readFrameHead(c.ahead)
 		if !ok {
@@ -170,7 +230,7 @@ func (c *incoming) Read(p []byte) (int, error) {
 // fill reads more of a frame whose head is not complete.
 func (c *incoming) fill() error {
 	c.ahead = c.buffer[:copy(c.buffer[:], c.ahead)]
-	n, err := c.Conn.Read(c.buffer[len(c.ahead):])
+	n, err := c.from.Read(c.buffer[len(c.ahead):])
 	c.ahead = c.buffer[:len(c.ahead)+n]
 	if n > 0 {
 		return nil
@@ -185,7 +245,7 @@ func (c *incoming) pass(p []byte) (n int, err error) {
 		n = copy(p, c.ahead)
 		c.ahead = c.ahead[n:]
 	} else {
-		n, err = c.Conn.Read(p)
+		n, err = c.from.Read(p)
 	}
 	c.passing -= n
 	return n, err
@@ -193,17 +253,21 @@ func (c *incoming) pass(p []byte) (n int, err error) {
 
 // readLarge reads a message, and gives dRPC the same frame without data.
 func (c *incoming) readLarge(p []byte, f frameHead) (int, error) {
-	m := newMemory(f.length)
-	message := m.Bytes()
-	n := copy(message, c.ahead[f.size:])
+	m := NewMemory(f.length)
+	message := m.buffer[beforeMessage : beforeMessage+m.size+afterMessage]
+	n := copy(message[:m.size], c.ahead[f.size:])
 	standIn := append(append(p[:0], c.ahead[:f.lengthAt]...), 0)
 	c.ahead = c.ahead[f.size+n:]
-	if _, err := io.ReadFull(c.Conn, message[n:]); err != nil {
-		m.Release()
-		if err == io.ErrUnexpectedEOF {
-			err = io.EOF
+	if n < m.size {
+		more, err := io.ReadAtLeast(c.from, message[n:], m.size-n)
+		if err != nil {
+			m.Release()
+			if err == io.ErrUnexpectedEOF {
+				err = io.EOF
+			}
+			return 0, err
 		}
-		return 0, err
+		c.ahead = c.buffer[:copy(c.buffer[:], message[m.size:n+more])]
 	}
 	c.message = m
 	return len(standIn), nil

@@ -60,7 +60,7 @@ func packets(r io.Reader, take func() *Memory) (all []string, err error) {
 func wantSamePackets(t *testing.T, sent []byte, piece func() int) {
 	t.Helper()
 	want, wantErr := packets(bytes.NewReader(sent), func() *Memory { return nil })
-	c := &incoming{Conn: &scripted{bytes: bytes.Clone(sent), piece: piece}}
+	c := &incoming{from: &scripted{bytes: bytes.Clone(sent), piece: piece}}
 	got, err := packets(c, c.take)
 	if len(got) != len(want) || errors.Is(err, io.EOF) != errors.Is(wantErr, io.EOF) {
 		t.Fatalf("%d packets and %v, want %d and %v", len(got), err, len(want), wantErr)

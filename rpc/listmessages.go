@@ -360,7 +360,10 @@ func nextField(b []byte) (tag byte, value uint64, text, rest []byte, err error) 
 		if size < 0 {
 			return 0, 0, nil, nil, protowire.ParseError(size)
 		}
-		if number >= shortTags {
+		switch {
+		case !number.IsValid():
+			return 0, 0, nil, nil, fmt.Errorf("a field of number %d", number)
+		case number >= shortTags:
 			return skipField(b)
 		}
 		tag, n = byte(protowire.EncodeTag(number, kind)), size // longer than it need be

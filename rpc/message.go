@@ -99,7 +99,7 @@ func (rawEncoding) Unmarshal(buf []byte, msg drpc.Message) error {
 type decoding struct {
 	drpc.Encoding
 	code  muster.Code
-	large *incoming // of the connection; nil: dRPC has all messages
+	large *incoming // of the connection
 }
 
 func (d *decoding) Unmarshal(buf []byte, msg drpc.Message) (err error) {

@@ -76,6 +76,10 @@ const cancelGrace = time.Second
 // connection kept. It is closed instead if a write was in flight, or if the server may
 // not have read that far: a stream that had sent more than one message.
 //
+// Calls of ReadChunk have connections of their own, which are closed to cancel a call. Both
+// kinds share the bound; if there are as many as may be, an unused one of one kind makes way
+// for one of the other.
+//
 // A stream ends, and gives its connection back, when receiving returns an error (io.EOF
 // is the normal one), when its context ends, or by Close, whichever comes first.
 type Pool struct {
@@ -86,18 +90,20 @@ type Pool struct {
 	close   context.CancelFunc
 	out     sync.WaitGroup // calls, and the expiry timer
 
-	mu     sync.Mutex // guards what follows; never held while anything blocks
-	closed bool
-	conns  map[*conn]struct{} // all that are open
-	idle   []*conn            // unused ones, the longest unused first
-	expiry *time.Timer        // runs while there are idle ones
+	mu      sync.Mutex // guards what follows; never held while anything blocks
+	closed  bool
+	conns   map[*conn]struct{} // all that are open
+	idle    []*conn            // unused ones, the longest unused first
+	dialing int                // connections that are being made
+	expiry  *time.Timer        // runs while there are idle ones
 }
 
 // conn is one connection. It is used by one call at a time.
 type conn struct {
-	*drpcmanager.Manager
-	large  *incoming // its reading side
-	unused time.Time // since when; zero: it was never kept
+	*drpcmanager.Manager         // nil: direct is not
+	direct               *direct // nil: Manager is not
+	transport            transport
+	unused               time.Time // since when; zero: it was never kept
 }
 
 // NewPool returns a pool of connections to address (host:port), none of which is made
@@ -166,7 +172,7 @@ func (c *conn) exchange(stream *drpcstream.Stream, request []byte, enc drpc.Enco
 		sendErr = stream.CloseSend() // flushes
 	}
 	// The server may have answered before it had all of the request, and be gone already.
-	answer := &decoding{enc, muster.ErrCorrupt, c.large}
+	answer := &decoding{enc, muster.ErrCorrupt, &c.transport.incoming}
 	if err = stream.MsgRecv(out, answer); err == io.EOF {
 		// The first receive may only say that the rest of the request could not be flushed.
 		err = stream.MsgRecv(out, answer)
@@ -213,7 +219,7 @@ func (p *Pool) start(ctx, callCtx context.Context, rpc string) (*conn, *drpcstre
 		return nil, nil, unsentError{err}
 	}
 	for {
-		c, err := p.acquire(ctx)
+		c, err := p.acquire(ctx, false)
 		if err != nil {
 			return nil, nil, unsentError{err}
 		}

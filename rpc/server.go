@@ -95,6 +95,7 @@ type Server struct {
 	log     *slog.Logger
 	mux     *drpcmux.Mux
 	methods map[string]method // by the wire's names
+	direct  bool              // there are methods for direct calls
 	counters
 
 	ctx    context.Context // of all calls; ends when a stop is not graceful any more
@@ -218,7 +219,8 @@ const refusing = 64
 // too many.
 func (s *Server) accept(nc net.Conn) {
 	s.accepted.Add(1)
-	c := &serverConn{server: s, stallConn: stallConn{Conn: nc, timeout: s.options.StallTimeout}}
+	c := &serverConn{server: s}
+	c.begin(nc, s.options.StallTimeout)
 	if !s.admit(c) {
 		s.refused.Add(1)
 		_ = nc.Close() // it was not used

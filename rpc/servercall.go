@@ -44,7 +44,9 @@ type call struct {
 	own    callContext             // ctx, or a parent of it
 	cancel context.CancelCauseFunc // nil if the call has one request and one reply
 
-	decoding decoding // of the message that is received
+	decoding decoding       // of the message that is received
+	reply    *outgoing      // of a RawFunc, until the end of the call is sent; nil: none
+	direct   *directRequest // nil: it has a stream
 
 	waiting bool           // for the one request, under a deadline
 	tasks   sync.WaitGroup // see Go
@@ -64,6 +66,7 @@ func (s *Server) handle(conn *serverConn, stream *drpcstream.Stream, name string
 	} else if err = stream.Close(); err != nil {
 		err = c.lost(err)
 	}
+	c.replied()
 	if c.cancel != nil {
 		c.cancel(nil)
 	}
@@ -87,7 +90,7 @@ func (c *call) run() (err error) {
 	if !known {
 		return fmt.Errorf("%w: the server has no call %.100q; it may be older than the client, or have another role", muster.ErrInvalid, c.name)
 	}
-	md, _ := drpcmetadata.Get(c.ctx)
+	md := c.metadata()
 	if err := checkMetadata(md); err != nil {
 		return err
 	}
@@ -104,10 +107,21 @@ func (c *call) run() (err error) {
 			err = c.panicked(p)
 		}
 	}()
-	if m.raw != nil {
+	switch {
+	case c.direct != nil:
+		return c.replyTo(c.direct.message, m.raw)
+	case m.raw != nil:
 		return c.runRaw(m.raw)
 	}
 	return s.mux.HandleRPC(c, c.name)
+}
+
+func (c *call) metadata() map[string]string {
+	if c.direct != nil {
+		return c.direct.metadata
+	}
+	md, _ := drpcmetadata.Get(c.ctx)
+	return md
 }
 
 // prepare makes the handler's context. A call of one request and one reply sends its
@@ -122,7 +136,7 @@ func (c *call) prepare(unary bool, timeout time.Duration) (cancel context.Cancel
 	if timeout > 0 {
 		c.ctx, cancel = context.WithTimeout(c.ctx, timeout)
 	}
-	if unary {
+	if unary && c.direct == nil {
 		c.stream.SetManualFlush(true)
 		c.waiting = c.conn.SetReadDeadline(time.Now().Add(c.server.options.StallTimeout)) == nil
 	}
@@ -181,7 +195,7 @@ func (c *call) MsgSend(msg drpc.Message, enc drpc.Encoding) error {
 
 // MsgRecv receives a message; io.EOF says that the client sends no more.
 func (c *call) MsgRecv(msg drpc.Message, enc drpc.Encoding) error {
-	c.decoding = decoding{Encoding: enc, code: muster.ErrInvalid}
+	c.decoding = decoding{enc, muster.ErrInvalid, &c.conn.incoming}
 	err := c.stream.MsgRecv(msg, &c.decoding)
 	if c.waiting {
 		c.waiting = false

@@ -29,7 +29,7 @@ const lingerTime = time.Second
 // serverConn is one connection of a server. Its calls run one after another, in the
 // goroutine of serve.
 type serverConn struct {
-	stallConn
+	transport
 	server  *Server
 	refused bool // past the limit of connections
 	state   atomic.Int32
@@ -50,6 +50,12 @@ func (c *serverConn) serve() {
 		c.reject(err)
 		return
 	}
+	if c.server.direct && !c.refused {
+		if more, err := c.serveDirect(); !more {
+			c.endDirect(err)
+			return
+		}
+	}
 	o := managerOptions()
 	o.InactivityTimeout = c.server.options.IdleTimeout
 	if c.refused {
@@ -65,13 +71,23 @@ func (c *serverConn) serve() {
 	c.server.log.Debug("connection ended", "remote", c.RemoteAddr(), "error", err)
 }
 
+// endDirect ends a connection without a manager.
+func (c *serverConn) endDirect(err error) {
+	if err == nil {
+		c.lingerDirect()
+	} else {
+		c.server.log.Debug("connection ended", "remote", c.RemoteAddr(), "error", err)
+	}
+	_ = c.Close() // nothing of it is needed any more
+}
+
 // handshake reads the preface.
 func (c *serverConn) handshake() error {
 	if err := c.SetReadDeadline(time.Now().Add(c.server.options.HandshakeTimeout)); err != nil {
 		return err
 	}
 	got := make([]byte, len(preface))
-	n, err := io.ReadFull(c, got)
+	n, err := io.ReadFull(c.Conn, got)
 	switch {
 	case err == io.EOF:
 		return errNothing

@@ -22,9 +22,10 @@ const (
 
 // method is what the server knows of a call.
 type method struct {
-	unary    bool     // it has one request and one reply
-	audience audience // who may make it
-	raw      RawFunc  // what carries it out instead of the service; nil: nothing
+	unary    bool       // it has one request and one reply
+	audience audience   // who may make it
+	raw      rawHandler // what carries it out instead of the service; nil: nothing
+	direct   bool       // raw is for direct calls, too
 }
 
 // NewPeerServer returns a server whose first service is for peers, see AddPeerService.

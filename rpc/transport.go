@@ -36,8 +36,19 @@ func managerOptions() drpcmanager.Options {
 	}
 }
 
-// stallConn is a connection that ends when a write makes no progress for a time. One
-// goroutine at a time writes.
+// transport is a connection of either side, as dRPC sees it.
+type transport struct {
+	stallConn
+	incoming
+}
+
+// begin makes it one of nc.
+func (t *transport) begin(nc net.Conn, stall time.Duration) {
+	t.stallConn.Conn, t.stallConn.timeout, t.incoming.from = nc, stall, nc
+}
+
+// stallConn is the writing side of a connection, which ends when a write makes no progress
+// for a time. One goroutine at a time writes.
 type stallConn struct {
 	net.Conn
 	timeout  time.Duration
@@ -49,13 +60,11 @@ type stallConn struct {
 // Write writes b, and a large message for its stand-in. When the other side takes nothing
 // for the timeout, the connection is closed, so that nobody else waits for it as long.
 func (c *stallConn) Write(b []byte) (int, error) {
-	if m := c.outgoing.Load(); m != nil && bytes.HasSuffix(b, standIn) {
-		c.buffers = m.exchange(b)
-		err := c.write(func() (int64, error) { return c.buffers.WriteTo(c.Conn) })
-		if err != nil {
-			return 0, err
+	if m := c.outgoing.Load(); m != nil {
+		if at := bytes.LastIndex(b, standIn); at > 0 {
+			c.outgoing.Store(nil)
+			return c.writeLarge(b, m.exchange(b, at))
 		}
-		return len(b), nil
 	}
 	done := 0
 	err := c.write(func() (int64, error) {
@@ -64,6 +73,15 @@ func (c *stallConn) Write(b []byte) (int, error) {
 		return int64(n), err
 	})
 	return done, err
+}
+
+// writeLarge writes what b was exchanged for.
+func (c *stallConn) writeLarge(b []byte, instead net.Buffers) (int, error) {
+	c.buffers = instead
+	if err := c.write(func() (int64, error) { return c.buffers.WriteTo(c.Conn) }); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // write calls some, which writes what it can, until it has written all.

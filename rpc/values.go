@@ -135,6 +135,19 @@ func blocksFromPB(list []*pb.Block) []muster.Block {
 	return blocks
 }
 
+// BlockIDToPB returns nil for the zero id.
+func BlockIDToPB(id muster.BlockID) *pb.BlockID {
+	if id == (muster.BlockID{}) {
+		return nil
+	}
+	return &pb.BlockID{Container: id.Container, LocalId: id.LocalID}
+}
+
+// BlockIDFromPB returns the zero id for nil.
+func BlockIDFromPB(m *pb.BlockID) muster.BlockID {
+	return muster.BlockID{Container: m.GetContainer(), LocalID: m.GetLocalId()}
+}
+
 func modeFromPB(mode uint32) (uint16, error) {
 	if mode&^muster.ModeMask != 0 {
 		return 0, fmt.Errorf("%w: mode %#o; at most %#o", muster.ErrInvalid, mode, muster.ModeMask)

@@ -29,6 +29,7 @@ func (h *handlers) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusR
 			counter("connections_accepted", calls.Accepted),
 			counter("connections_refused", calls.Refused),
 			counter("cpu_seconds", process.cpuSeconds),
+			counter("files_being_written", tree.Writing),
 			counter("goroutines", runtime.NumGoroutine()),
 			counter("heap_bytes", process.heapBytes),
 			counter("image_budget_bytes", tree.Images.Budget),
@@ -53,6 +54,7 @@ func (h *handlers) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusR
 		},
 	}
 	reply.Counters = append(reply.Counters, h.locationCounters(ctx)...)
+	reply.Counters = append(reply.Counters, h.upkeep.counters()...)
 	slices.SortFunc(reply.Counters, func(a, b *pb.Counter) int { return strings.Compare(a.Name, b.Name) })
 	return reply, nil
 }
@@ -67,9 +69,9 @@ const (
 	fsckBytes    = 64 << 10
 )
 
-// Fsck checks the whole store. It reads everything, past all permissions: so it is the
-// superuser's.
-func (h *handlers) Fsck(_ *pb.FsckRequest, stream pb.DRPCNamespace_FsckStream) error {
+// Fsck checks the whole store, or the blocks of files. It reads everything, past all permissions:
+// so it is the superuser's.
+func (h *handlers) Fsck(r *pb.FsckRequest, stream pb.DRPCNamespace_FsckStream) error {
 	ctx := stream.Context()
 	caller, err := rpc.Caller(ctx)
 	if err != nil {
@@ -78,22 +80,45 @@ func (h *handlers) Fsck(_ *pb.FsckRequest, stream pb.DRPCNamespace_FsckStream) e
 	if !h.tree.Superuser(&caller) {
 		return fmt.Errorf("%w: user %q is no superuser, who alone may check the store", muster.ErrPermission, caller.User)
 	}
-	reply, size := new(pb.FsckReply), 0
-	sum, err := h.tree.Fsck(ctx, func(p namespace.Problem) error {
-		reply.Problems = append(reply.Problems, &pb.Problem{Kind: p.Kind, InodeId: p.ID, Path: []byte(p.Path), Message: strings.ToValidUTF8(p.Message, "\uFFFD")})
-		size += len(p.Path) + len(p.Message)
-		if len(reply.Problems) < fsckProblems && size < fsckBytes {
-			return nil
-		}
-		err := stream.Send(reply)
-		reply, size = new(pb.FsckReply), 0
-		return err
-	})
+	out := &problems{stream: stream, reply: new(pb.FsckReply)}
+	if r.GetBlocks() {
+		err = h.fsckBlocks(ctx, &caller, string(r.GetPath()), out)
+	} else {
+		err = h.fsckRecords(ctx, out)
+	}
 	if err != nil {
 		return err
 	}
-	reply.Done = true
-	reply.Inodes, reply.Directories, reply.Files, reply.Links = sum.Inodes, sum.Directories, sum.Files, sum.Links
-	reply.ProblemCount, reply.Reclaiming = sum.Problems, sum.Reclaiming
-	return stream.Send(reply)
+	out.reply.Done = true
+	return stream.Send(out.reply)
+}
+
+// fsckRecords checks the store, and counts in the last message.
+func (h *handlers) fsckRecords(ctx context.Context, out *problems) error {
+	sum, err := h.tree.Fsck(ctx, out.add)
+	if err != nil {
+		return err
+	}
+	last := out.reply
+	last.Inodes, last.Directories, last.Files, last.Links = sum.Inodes, sum.Directories, sum.Files, sum.Links
+	last.ProblemCount, last.Reclaiming = sum.Problems, sum.Reclaiming
+	return nil
+}
+
+// problems sends what a check finds, many in a message.
+type problems struct {
+	stream pb.DRPCNamespace_FsckStream
+	reply  *pb.FsckReply // the message to be sent next
+	size   int           // bytes of problems in it
+}
+
+func (o *problems) add(p namespace.Problem) error {
+	o.reply.Problems = append(o.reply.Problems, &pb.Problem{Kind: p.Kind, InodeId: p.ID, Path: []byte(p.Path), Message: strings.ToValidUTF8(p.Message, "\uFFFD")})
+	o.size += len(p.Path) + len(p.Message)
+	if len(o.reply.Problems) < fsckProblems && o.size < fsckBytes {
+		return nil
+	}
+	err := o.stream.Send(o.reply)
+	o.reply, o.size = new(pb.FsckReply), 0
+	return err
 }

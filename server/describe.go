@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/muster-fs/muster"
+	"github.com/muster-fs/muster/blocks/token"
 	"github.com/muster-fs/muster/locations"
 	"github.com/muster-fs/muster/locations/topology"
 	"github.com/muster-fs/muster/rpc"
@@ -23,10 +24,11 @@ const maxLocated = 1<<20 - 64<<10
 // maxReplicas is how many replicas of a container are told: a byte can name them.
 const maxReplicas = math.MaxUint8
 
-// describe says where the blocks of a file are, by what the cache says of its containers.
-// Blocks that do not fit are cut off the entry, too.
-func (h *handlers) describe(ctx context.Context, f file, places []locations.Located, o order) *pb.Located {
-	d := description{cache: h.cache, file: f, places: places, located: &pb.Located{Offset: f.offset, NoData: f.noData}}
+// describe says where the blocks of a file are, by what the cache says of its containers, and
+// gives what it takes to read them if sign is not nil. Blocks that do not fit are cut off the
+// entry, too.
+func (h *handlers) describe(ctx context.Context, f file, places []locations.Located, o order, sign *signing) *pb.Located {
+	d := description{cache: h.cache, file: f, places: places, sign: sign, located: &pb.Located{Offset: f.offset, NoData: f.noData}}
 	d.prepare()
 	count := d.fit()
 	if count < len(f.in) {
@@ -36,6 +38,9 @@ func (h *handlers) describe(ctx context.Context, f file, places []locations.Loca
 	if o.sorted && count > 0 {
 		d.sort(count, o.from(ctx, h.topology))
 	}
+	if sign != nil {
+		d.signAll()
+	}
 	return d.located
 }
 
@@ -44,6 +49,7 @@ type description struct {
 	cache   *locations.Cache
 	file    file
 	places  []locations.Located // of the file's containers
+	sign    *signing            // nil: no tokens
 	located *pb.Located
 	at      []uint32 // for each of the file's containers its position in the answer plus one; 0: not there
 	nodes   positions[muster.NodeNumber]
@@ -69,6 +75,9 @@ func (d *description) prepare() {
 	d.seen = make([]byte, 0, n*locations.SeenBytes)
 	d.located.Containers = make([]*pb.LocatedContainer, 0, n)
 	d.located.Placements = make([]uint32, 0, len(d.file.in))
+	if d.sign != nil {
+		d.size += token.MaxGrantBytes + grantBytes
+	}
 }
 
 // replicasOf returns the nodes that are told of a container.
@@ -82,8 +91,12 @@ func replicasOf(l *locations.Located) []muster.NodeNumber {
 // fit describes the containers of as many blocks as fit, one at least, and returns their
 // number.
 func (d *description) fit() int {
+	signature := 0
+	if d.sign != nil {
+		signature = token.MACBytes
+	}
 	for i, c := range d.file.in {
-		d.size += sizeOf(d.file.entry.Blocks[i]) + protowire.SizeVarint(uint64(c)) + len(replicasOf(&d.places[c]))
+		d.size += signature + sizeOf(d.file.entry.Blocks[i]) + protowire.SizeVarint(uint64(c)) + len(replicasOf(&d.places[c]))
 		var (
 			m     *pb.LocatedContainer
 			fresh []*pb.Node
@@ -106,6 +119,10 @@ func (d *description) fit() int {
 	}
 	return len(d.file.in)
 }
+
+// grantBytes is what tokens take at most in an answer, beside the grant and the MACs: three tags, two
+// lengths and a number.
+const grantBytes = 3 + 2*5 + 10
 
 // replicaBytes is what the position of a node takes at most.
 var replicaBytes = protowire.SizeVarint(muster.MaxNodes)

@@ -181,7 +181,14 @@ func TestAFileOfAsManyBlocksAsThereCanBe(t *testing.T) {
 // TestAnAnswerThatIsTooLongComesInPieces: none of them is over 1 MiB, each goes on where
 // the one before was cut, and none is without a block.
 func TestAnAnswerThatIsTooLongComesInPieces(t *testing.T) {
-	l := startLocated(t)
+	t.Run("plain", func(t *testing.T) { startLocated(t).answerInPieces(t) })
+	t.Run("signed", func(t *testing.T) {
+		l, _ := startSigning(t)
+		l.answerInPieces(t)
+	})
+}
+
+func (l *located) answerInPieces(t *testing.T) {
 	const blocks, width = 2000, 14
 	coded, err := muster.ParseReplication("ec/rs-10-4")
 	if err != nil {

@@ -18,6 +18,7 @@ type wanted struct {
 	all      bool   // a directory or link too: its entry, and no blocks
 	read     bool   // the caller must be allowed to read the content
 	data     bool   // the content must be there
+	sign     bool   // the answer has tokens to read it
 }
 
 // file is what one view says of a file. Nothing of it is the view's.

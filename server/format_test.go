@@ -57,17 +57,17 @@ func TestAFolderOfANewerFormatIsLeftAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	format := filepath.Join(whole, "FORMAT")
-	if text, err := os.ReadFile(format); err != nil || string(text) != "muster namespace 1\n" {
+	if text, err := os.ReadFile(format); err != nil || string(text) != "muster namespace 2\n" {
 		t.Fatalf("the format file says %q, %v", text, err)
 	}
 	for _, dir := range []string{whole, t.TempDir()} {
-		if err := os.WriteFile(filepath.Join(dir, "FORMAT"), []byte("muster namespace 2\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "FORMAT"), []byte("muster namespace 3\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		before := contents(t, dir)
 		_, err := server.Start(t.Context(), server.Options{Dir: dir})
 		wantCode(t, err, muster.ErrInvalid)
-		if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "version 2") {
+		if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "version 3") {
 			t.Errorf("%v does not name the folder and its version", err)
 		}
 		after := contents(t, dir)

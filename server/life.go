@@ -29,6 +29,10 @@ type life struct {
 	finish  context.CancelFunc
 	parts   []func() error // what ends each part, in the order they were made
 
+	mu      sync.Mutex // guards what follows
+	leaving bool
+	guests  []func(context.Context) error // what ends each part that needs the calls, see leaves
+
 	stop     sync.Once
 	stopping chan context.Context // of Shutdown; has room for one
 	fatal    chan error           // of a store; has room for one
@@ -48,6 +52,32 @@ func newLife(log *slog.Logger) *life {
 
 // owns adds a part that was made. It is ended with the server, before those it was made of.
 func (l *life) owns(end func() error) { l.parts = append(l.parts, end) }
+
+// leaves adds a part that was made while the server runs, and which needs its calls to end.
+// It is ended before the server takes no more of them. It is false if it is too late for that.
+func (l *life) leaves(end func(context.Context) error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leaving {
+		l.guests = append(l.guests, end)
+	}
+	return !l.leaving
+}
+
+// dismiss ends the parts that need the calls, all at once.
+func (l *life) dismiss(ctx context.Context) error {
+	l.mu.Lock()
+	guests := l.guests
+	l.guests, l.leaving = nil, true
+	l.mu.Unlock()
+	errs := make([]error, len(guests))
+	var wg sync.WaitGroup
+	for i, end := range guests {
+		wg.Go(func() { errs[i] = end(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
 
 // end ends the parts.
 func (l *life) end() error {
@@ -107,12 +137,13 @@ func (l *life) run() {
 		ctx, cancel = context.WithTimeout(ctx, fatalGrace)
 		defer cancel()
 	}
+	leaveErr := l.dismiss(ctx)
 	l.finish()
 	stopErr := l.rpc.Shutdown(ctx)
 	<-served
 	endErr := l.end()
 	if l.err == nil {
-		l.stopErr = errors.Join(stopErr, endErr)
+		l.stopErr = errors.Join(leaveErr, stopErr, endErr)
 	}
 	l.log.Info("stopped")
 }
@@ -141,4 +172,15 @@ func (l *life) Shutdown(ctx context.Context) error {
 	l.stop.Do(func() { l.stopping <- ctx })
 	<-l.done
 	return cmp.Or(l.err, l.stopErr)
+}
+
+// abort is Shutdown of a server whose start has failed, of which nobody knows: it waits for
+// no calls.
+func (l *life) abort() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := l.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }

@@ -61,7 +61,7 @@ func (h *handlers) Lookup(ctx context.Context, r *pb.OpenRequest) (*pb.LocatedRe
 }
 
 func (h *handlers) open(ctx context.Context, r *pb.OpenRequest, ask asking) (*pb.LocatedReply, error) {
-	want := wanted{path: r.GetPath(), to: math.MaxInt64, first: r.GetFirst(), data: true}
+	want := wanted{path: r.GetPath(), to: math.MaxInt64, first: r.GetFirst(), data: true, sign: true}
 	return h.locate(ctx, want, order{!r.GetUnsorted(), r.GetReader()}, ask)
 }
 
@@ -84,7 +84,13 @@ func (h *handlers) locate(ctx context.Context, want wanted, o order, ask asking)
 	if err := known(places, f.containers); err != nil {
 		return nil, err
 	}
-	return &pb.LocatedReply{Entry: f.entry, Located: h.describe(ctx, f, places, o)}, nil
+	var sign *signing
+	if want.sign && len(f.in) > 0 {
+		if sign, err = h.signRead(ctx, &caller); err != nil {
+			return nil, err
+		}
+	}
+	return &pb.LocatedReply{Entry: f.entry, Located: h.describe(ctx, f, places, o, sign)}, nil
 }
 
 // statLocated answers a Stat with locations. They are a hint, for whoever may see the
@@ -102,7 +108,7 @@ func (h *handlers) statLocated(ctx context.Context, r *pb.PathRequest, follow bo
 	if err != nil {
 		return nil, err
 	}
-	f.entry.Located = h.describe(ctx, f, places, order{r.GetSorted(), r.GetReader()})
+	f.entry.Located = h.describe(ctx, f, places, order{r.GetSorted(), r.GetReader()}, nil)
 	return f.entry, nil
 }
 

@@ -33,7 +33,7 @@ func BenchmarkDescribe(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				l.describe(context.Background(), f, places, order{true, "/r1"})
+				l.describe(context.Background(), f, places, order{true, "/r1"}, nil)
 			}
 		})
 	}

@@ -19,6 +19,8 @@ type Locating struct {
 	Server string
 	// Registry configures a service of its own, whose folder is Dir/locations.
 	Registry registry.Options
+	// Tokens says, of a service of its own, that blocks are read and written with tokens alone.
+	Tokens bool
 	// Cache is what the server keeps of the service's answers.
 	Cache locations.Options
 	// Wrap returns what the cache asks instead of the service, for tests that count, delay and
@@ -49,6 +51,7 @@ type locating struct {
 	cache    *locations.Cache
 	places   listing.Places // the cache, or what is asked instead
 	topology *topology.Map
+	keys     *blockKeys
 	registry *registry.Registry // of the server's own service, else nil
 	own      *locationCalls     // the calls of that, else nil
 }
@@ -62,7 +65,7 @@ func (l *life) locate(o Options) (*locating, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts.registry, parts.own = r, &locationCalls{registry: r, serving: l.serving}
+		parts.registry, parts.own = r, &locationCalls{registry: r, serving: l.serving, tokens: o.Locations.Tokens}
 		parts.service, source = parts.own, r
 	} else {
 		remote := newRemote(o.Locations.Server, o.RPC.PeerKey, o.Locations.patience())
@@ -80,6 +83,11 @@ func (l *life) locate(o Options) (*locating, error) {
 	parts.cache, parts.places = cache, cache
 	if o.Locations.Direct {
 		parts.places = direct{cache, source}
+	}
+	parts.keys = followBlockKeys(l.serving, l.log, parts.service.BlockKeys)
+	l.owns(parts.keys.close)
+	if parts.own != nil {
+		_, _ = parts.keys.renewed(l.serving) // so that they are known when the server serves; why not is logged
 	}
 	l.owns(follow(l.serving, l.log, parts.service, parts.topology, cache))
 	return parts, nil

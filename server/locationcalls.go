@@ -22,13 +22,19 @@ type service interface {
 	Container(context.Context, *pb.ContainerRequest) (*pb.ContainerReply, error)
 	SetNodeState(context.Context, *pb.SetNodeStateRequest) (*pb.SetNodeStateReply, error)
 	LocationsStatus(context.Context, *pb.LocationsStatusRequest) (*pb.LocationsStatusReply, error)
+	Allocate(context.Context, *pb.AllocateRequest) (*pb.AllocateReply, error)
+	CloseContainer(context.Context, *pb.CloseContainerRequest) (*pb.CloseContainerReply, error)
+	Unfinished(context.Context, *pb.UnfinishedRequest) (*pb.UnfinishedReply, error)
+	BlockKeys(context.Context, *pb.BlockKeysRequest) (*pb.BlockKeysReply, error)
 }
 
 // locationCalls are the calls of the location service. They keep no state of their own.
 type locationCalls struct {
-	registry *registry.Registry
-	serving  context.Context // ends when calls are to finish
-	rpc      *rpc.Server     // of a process of their own, else nil
+	pb.DRPCLocationsUnimplementedServer // the calls that are not here yet
+	registry                            *registry.Registry
+	serving                             context.Context // ends when calls are to finish
+	tokens                              bool            // blocks are read and written with tokens alone
+	rpc                                 *rpc.Server     // of a process of their own, else nil
 }
 
 var (
@@ -52,15 +58,6 @@ func (c *locationCalls) Register(ctx context.Context, r *pb.RegisterRequest) (*p
 		return nil, err
 	}
 	return &pb.RegisterReply{Number: uint32(known.Number), Rack: known.Rack, HeartbeatMs: known.Heartbeat.Milliseconds(), Session: known.Session}, nil
-}
-
-// Heartbeat says that a datanode lives.
-func (c *locationCalls) Heartbeat(_ context.Context, r *pb.HeartbeatRequest) (*pb.HeartbeatReply, error) {
-	report, err := c.registry.Heartbeat(muster.NodeNumber(r.GetNumber()), r.GetSession())
-	if err != nil {
-		return nil, err
-	}
-	return &pb.HeartbeatReply{Report: report}, nil
 }
 
 // maxReported bounds the replicas of one report.
@@ -99,7 +96,10 @@ func appendReplicas(replicas []registry.Replica, list []*pb.Replica) ([]registry
 		if m.GetIndex() > math.MaxUint8 {
 			return nil, fmt.Errorf("%w: replica index %d of container %d", muster.ErrInvalid, m.GetIndex(), m.GetContainer())
 		}
-		replicas = append(replicas, registry.Replica{Container: m.GetContainer(), Index: uint8(m.GetIndex()), Closed: m.GetClosed(), Gone: m.GetGone()})
+		replicas = append(replicas, registry.Replica{
+			Container: m.GetContainer(), Index: uint8(m.GetIndex()), Closed: m.GetClosed(), Gone: m.GetGone(),
+			Blocks: m.GetBlocks(), Bytes: m.GetBytes(), Damaged: m.GetDamaged(),
+		})
 	}
 	return replicas, nil
 }
@@ -205,7 +205,7 @@ func datanodeToPB(d *registry.Datanode) *pb.Datanode {
 	}
 	return &pb.Datanode{
 		Node: rpc.NodeToPB(&d.Node), Wanted: uint32(d.Wanted), Health: uint32(d.Health), Containers: uint64(d.Containers),
-		HeartbeatAgeMs: age, Reported: d.Reported,
+		HeartbeatAgeMs: age, Reported: d.Reported, Disks: rpc.DisksToPB(d.Disks),
 	}
 }
 
@@ -218,12 +218,14 @@ func (c *locationCalls) Container(_ context.Context, r *pb.ContainerRequest) (*p
 	at := rpc.PositionsOf(k.Nodes)
 	reply := &pb.ContainerReply{
 		Placement: at.Placement(&k.Outcome.Placement, k.Outcome.Err), Nodes: rpc.NodesToPB(k.Nodes),
-		NextLocalId: k.NextLocalID, Members: at.List(k.Members),
+		NextLocalId: k.NextLocalID, Members: at.List(k.Members), Targets: at.List(k.Targets),
 	}
 	reply.Placement.Container = r.GetContainer()
 	reply.Placement.Replication, reply.Placement.Closed = uint32(k.Replication), k.Closed // whatever the outcome is
-	for _, replica := range k.Replicas {
-		reply.Replicas = append(reply.Replicas, &pb.ReportedReplica{Node: at[replica.Node], Index: uint32(replica.Index), Closed: replica.Closed})
+	for _, p := range k.Replicas {
+		reply.Replicas = append(reply.Replicas, &pb.ReportedReplica{
+			Node: at[p.Node], Index: uint32(p.Index), Closed: p.Closed, Blocks: p.Blocks, Bytes: p.Bytes, Damaged: p.Damaged,
+		})
 	}
 	return reply, nil
 }
@@ -246,12 +248,19 @@ func (c *locationCalls) LocationsStatus(context.Context, *pb.LocationsStatusRequ
 	reply := &pb.LocationsStatusReply{Counters: []*pb.Gauge{
 		gauge("blocks_allocated", s.Allocated),
 		gauge("containers", s.Containers),
+		gauge("containers_missing", s.Missing),
 		gauge("containers_open", s.Open),
+		gauge("containers_surplus", s.Surplus),
+		gauge("containers_under_replicated", s.UnderReplicated),
+		gauge("copies", s.Copies),
+		gauge("drops", s.Drops),
 		gauge("heartbeats", s.Heartbeats),
 		gauge("lookups", s.Lookups),
 		gauge("nodes", s.Nodes),
 		gauge("nodes_dead", s.Dead),
 		gauge("nodes_stale", s.Stale),
+		gauge("orders_done", s.OrdersDone),
+		gauge("orders_failed", s.OrdersFailed),
 		gauge("rack_file_refused", truth(s.Warning != "")),
 		gauge("reports", s.Reports),
 		gauge("reports_in", truth(s.Settled)),

@@ -19,6 +19,8 @@ type LocationsOptions struct {
 	Listen  string // host:port; "" is 127.0.0.1:0: loopback, any free port
 	KeyFile string // cluster key, that of all servers and datanodes of the cluster
 
+	Tokens bool // blocks are read and written with tokens alone
+
 	Registry registry.Options
 	RPC      rpc.ServerOptions // its PeerKey comes from the cluster key
 	Logger   *slog.Logger      // nil discards; also for the parts unless they have their own
@@ -71,7 +73,7 @@ func (s *LocationServer) open(ctx context.Context, o LocationsOptions) error {
 	if s.registry, err = s.openRegistry(o.Dir, o.Registry); err != nil {
 		return err
 	}
-	calls := &locationCalls{registry: s.registry, serving: s.serving}
+	calls := &locationCalls{registry: s.registry, serving: s.serving, tokens: o.Tokens}
 	if s.rpc, err = rpc.NewPeerServer(calls, pb.DRPCLocationsDescription{}, o.RPC); err != nil {
 		return err
 	}

@@ -34,6 +34,9 @@ func TestAServerHasALocationServiceOfItsOwn(t *testing.T) {
 		}
 		return strings.HasPrefix(near, "dn1.example dn") && strings.Contains(near, ", dn1.example dn3.example dn2.example")
 	})
+	if _, err := in.where(root(t), "/f", ""); err != nil { // from the cache, whenever the topology came
+		t.Fatal(err)
+	}
 	nodes, err := in.Datanodes(root(t), &pb.DatanodesRequest{})
 	if err != nil || len(nodes.Datanodes) != 4 || nodes.Datanodes[2].Node.Id != "dn-2" || nodes.Datanodes[2].Node.Address != "127.0.0.1" {
 		t.Errorf("datanodes: %v, %v", nodes, err)

@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // instance is a server on loopback, and a client's connections to it.
 type instance struct {
 	*server.Server
-	pool *rpc.Pool
+	pool   *rpc.Pool
+	folder string // of the server, if start has started it
 	pb.DRPCNamespaceClient
 }
 
@@ -38,6 +39,7 @@ func start(t *testing.T, o server.Options) *instance {
 		t.Fatal(err)
 	}
 	in := connect(t, s)
+	in.folder = o.Dir
 	t.Cleanup(func() {
 		_ = in.pool.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -52,7 +54,7 @@ func start(t *testing.T, o server.Options) *instance {
 func connect(t *testing.T, s *server.Server) *instance {
 	t.Helper()
 	p := rpc.NewPool(s.Addr().String(), rpc.PoolOptions{})
-	return &instance{s, p, pb.NewDRPCNamespaceClient(p)}
+	return &instance{Server: s, pool: p, DRPCNamespaceClient: pb.NewDRPCNamespaceClient(p)}
 }
 
 // root is the context of calls by the user that the server runs as.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/muster-fs/muster"
@@ -24,7 +25,10 @@ type handlers struct {
 	cache                               *locations.Cache
 	places                              listing.Places // the cache, or what is asked instead
 	topology                            *topology.Map
-	locations                           service // what else is asked of the location service
+	locations                           service    // what else is asked of the location service
+	leases                              *leases    // of clients that write
+	keys                                *blockKeys // that sign tokens
+	upkeep                              *upkeep
 	rpc                                 *rpc.Server
 	compressor                          *rpc.Compressor
 	log                                 *slog.Logger
@@ -34,8 +38,8 @@ type handlers struct {
 
 var _ pb.DRPCNamespaceServer = (*handlers)(nil)
 
-// features are what clients may ask for by name.
-var features = []string{"compression", "list", "list-locations", "list-page", "locate", "own-entries", "request-ids", "snapshot"}
+// features are what clients may ask for by name, and "tokens" beside them if the cluster has tokens.
+var features = []string{"compression", "list", "list-locations", "list-page", "locate", "own-entries", "request-ids", "snapshot", "write"}
 
 // Capabilities says what the server can do and which bounds it keeps.
 func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) (*pb.CapabilitiesReply, error) {
@@ -43,7 +47,11 @@ func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) 
 	if err != nil {
 		return nil, err
 	}
-	bounds := h.lister.Config()
+	bounds, has := h.lister.Config(), slices.Clone(features)
+	if ring, err := h.keys.current(); err == nil && ring != nil {
+		has = append(has, "tokens")
+		slices.Sort(has)
+	}
 	return &pb.CapabilitiesReply{
 		Version:          h.version,
 		RowSchema:        rows.SchemaVersion,
@@ -54,7 +62,7 @@ func (h *handlers) Capabilities(ctx context.Context, _ *pb.CapabilitiesRequest) 
 		MaxMessageBytes:  rpc.MaxMessage,
 		MaxBatchCommands: muster.MaxBatchCommands,
 		MaxBatchBytes:    muster.MaxBatchBytes,
-		Features:         features,
+		Features:         has,
 		User:             caller.User,
 		Superuser:        h.tree.Superuser(&caller),
 	}, nil

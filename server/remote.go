@@ -113,6 +113,26 @@ func (r *remote) LocationsStatus(ctx context.Context, q *pb.LocationsStatusReque
 	return ask(ctx, r, r.client.LocationsStatus, q)
 }
 
+// Allocate gives blocks in open containers.
+func (r *remote) Allocate(ctx context.Context, q *pb.AllocateRequest) (*pb.AllocateReply, error) {
+	return ask(ctx, r, r.client.Allocate, q)
+}
+
+// CloseContainer ends adding blocks to a container.
+func (r *remote) CloseContainer(ctx context.Context, q *pb.CloseContainerRequest) (*pb.CloseContainerReply, error) {
+	return ask(ctx, r, r.client.CloseContainer, q)
+}
+
+// Unfinished returns blocks that datanodes have had for long without a commit.
+func (r *remote) Unfinished(ctx context.Context, q *pb.UnfinishedRequest) (*pb.UnfinishedReply, error) {
+	return ask(ctx, r, r.client.Unfinished, q)
+}
+
+// BlockKeys returns the keys of block tokens.
+func (r *remote) BlockKeys(ctx context.Context, q *pb.BlockKeysRequest) (*pb.BlockKeysReply, error) {
+	return ask(ctx, r, r.client.BlockKeys, q)
+}
+
 // ask makes a call. Its answer is not waited for without end, whatever the caller's time is.
 func ask[Q, R any](ctx context.Context, r *remote, call func(context.Context, Q) (R, error), q Q) (R, error) {
 	return askFor(ctx, r, 0, call, q)

@@ -10,6 +10,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -33,7 +34,9 @@ type Options struct {
 	Namespace namespace.Options
 	Listing   listing.Config // a Key is taken instead of the key file
 	Locations Locating
+	Leases    Leases
 	RPC       rpc.ServerOptions // its PeerKey comes from the cluster key
+	Datanodes LocalDatanodes    // none unless their number is set
 	Logger    *slog.Logger      // nil discards; also for the parts unless they have their own
 }
 
@@ -45,13 +48,14 @@ func (o Options) Validate() error {
 	case o.Locations.Server != "" && o.KeyFile == "" && len(o.Listing.Key) == 0:
 		return fmt.Errorf("%w: the location service at %s has to know this server's cluster key: give both the same cluster.key_file", muster.ErrInvalid, o.Locations.Server)
 	}
-	return cmp.Or(o.Namespace.Validate(), o.Listing.Validate(), o.Locations.Validate(), o.RPC.Validate())
+	return cmp.Or(o.Namespace.Validate(), o.Listing.Validate(), o.Locations.Validate(), o.Datanodes.validate(o.Locations.Server), o.Leases.Validate(), o.RPC.Validate())
 }
 
 // Server is a running namespace server.
 type Server struct {
 	*life
 	locations *locating
+	datanodes []*Datanode // in the same process
 }
 
 // Start opens the stores, listens and serves. The context bounds the start alone.
@@ -64,6 +68,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, s.abandon(err)
 	}
 	go s.run() // ends with the server: Done
+	if err := s.startDatanodes(ctx, &o); err != nil {
+		return nil, fmt.Errorf("start server: %w", errors.Join(err, s.abort()))
+	}
 	return s, nil
 }
 
@@ -94,8 +101,11 @@ func (s *Server) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	h := &handlers{
-		tree: tree, cache: s.locations.cache, places: s.locations.places, topology: s.locations.topology, locations: s.locations.service,
+		tree: tree, cache: s.locations.cache, places: s.locations.places, topology: s.locations.topology, locations: s.locations.service, keys: s.locations.keys,
 		log: s.log, version: o.Version, started: time.Now(),
+	}
+	if err := s.life.keepUp(h, o.Leases); err != nil {
+		return err
 	}
 	o.Listing.Places, o.Listing.Topology = s.locations.places, s.locations.topology
 	if h.lister, err = listing.New(tree, o.Listing); err != nil {

@@ -79,7 +79,7 @@ func (l *located) status(caller *muster.Identity, path string, from listing.Plac
 	if err != nil {
 		return err
 	}
-	l.describe(context.Background(), f, places, order{})
+	l.describe(context.Background(), f, places, order{}, nil)
 	return nil
 }
 

@@ -30,6 +30,7 @@ func newAdminCommand(a *app) *cobra.Command {
 		newContainerCommand(a),
 		newDrainCommand(a),
 		newUndrainCommand(a),
+		newScrubCommand(a),
 	)
 	return cmd
 }
@@ -38,10 +39,11 @@ func newDatanodesCommand(a *app) *cobra.Command {
 	var output outputFlags
 	cmd := &cobra.Command{
 		Use:   "datanodes",
-		Short: "List the datanodes: state, rack, containers, age of the last heartbeat",
+		Short: "List the datanodes: state, rack, containers, space, age of the last heartbeat",
 		Long: `List every datanode that has ever registered. Its state is in-service, draining,
 maintenance, stale (its heartbeats are late) or dead (they have ended); what operators
-want of one that is stale or dead is in brackets.`,
+want of one that is stale or dead is in brackets. Space is that of its disks, but for those
+that have failed: in all, used by blocks, and free for more. Why a disk has failed follows.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.datanodes(cmd.Context(), output.format == formatJSON)
@@ -87,6 +89,7 @@ type datanodeReport struct {
 	Containers   uint64 `json:"containers"`
 	Reported     bool   `json:"reported"`
 	HeartbeatAge *int64 `json:"heartbeat_age_ms"` // null: none yet
+	spaceReport
 }
 
 func reportDatanode(d *client.Datanode) datanodeReport {
@@ -94,7 +97,7 @@ func reportDatanode(d *client.Datanode) datanodeReport {
 	if d.Health != muster.InService {
 		health = d.Health.String()
 	}
-	r := datanodeReport{nodeReport: reportNode(&d.Node), Wanted: d.Wanted.String(), Health: health, Containers: d.Containers, Reported: d.Reported}
+	r := datanodeReport{nodeReport: reportNode(&d.Node), Wanted: d.Wanted.String(), Health: health, Containers: d.Containers, Reported: d.Reported, spaceReport: reportSpace(d)}
 	if d.HeartbeatAge >= 0 {
 		ms := d.HeartbeatAge.Milliseconds()
 		r.HeartbeatAge = &ms
@@ -122,19 +125,26 @@ func (a *app) datanodes(ctx context.Context, asJSON bool) error {
 		return out.Flush()
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tADDRESS\tRACK\tSTATE\tCONTAINERS\tHEARTBEAT")
+	fmt.Fprintln(table, "ID\tADDRESS\tRACK\tSTATE\tCONTAINERS\tCAPACITY\tUSED\tFREE\tDISKS\tHEARTBEAT")
 	for i := range nodes {
 		d := &nodes[i]
 		containers := strconv.FormatUint(d.Containers, 10)
 		if !d.Reported {
 			containers += " so far"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", shown(d.ID), nodeAddress(&d.Node), shown(d.Rack), datanodeState(d), containers, ago(d.HeartbeatAge))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", shown(d.ID), nodeAddress(&d.Node), shown(d.Rack), datanodeState(d), containers, spaceColumns(d), ago(d.HeartbeatAge))
 	}
-	if err := table.Flush(); err != nil {
+	if err := errors.Join(table.Flush(), out.Flush()); err != nil {
 		return err
 	}
-	return out.Flush()
+	for i := range nodes {
+		for _, k := range nodes[i].Disks {
+			if k.State == muster.DiskFailed {
+				a.errorf("%s: disk %s has failed: %s", shown(nodes[i].ID), shown(k.Name), shown(k.Message))
+			}
+		}
+	}
+	return nil
 }
 
 // nodeAddress is where readers dial.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"text/tabwriter"
@@ -19,7 +20,8 @@ func newContainerCommand(a *app) *cobra.Command {
 		Use:   "container ID",
 		Short: "Show all that is known of a container",
 		Long: `Show a container, and a line for each datanode that has to do with it: whether it was chosen
-when the container was made, what it has reported, and whether readers are told of it.`,
+when the container was made, what it has reported, and whether readers are told of it. Blocks
+are those that are committed; damaged ones are found by the datanode itself.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,6 +53,9 @@ type containerNodeRow struct {
 	Member  bool   `json:"member"`  // chosen when the container was made
 	Replica string `json:"replica"` // as reported: open, closed, or none
 	Located bool   `json:"located"` // readers are told of it
+	Blocks  uint64 `json:"blocks"`  // as reported: committed ones
+	Bytes   uint64 `json:"bytes"`   // of them
+	Damaged uint64 `json:"damaged"` // of them
 	address string
 }
 
@@ -89,6 +94,7 @@ func reportContainer(k *client.Container) containerReport {
 		for _, replica := range k.Replicas {
 			if replica.Node == n.Number {
 				row.Replica, row.Index = openOrClosed(replica.Closed), replica.Index
+				row.Blocks, row.Bytes, row.Damaged = replica.Blocks, replica.Bytes, replica.Damaged
 			}
 		}
 		r.Nodes = append(r.Nodes, row)
@@ -118,14 +124,19 @@ func (a *app) printContainer(r *containerReport) error {
 	}
 	fmt.Fprintln(a.stdout)
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "INDEX\tID\tADDRESS\tRACK\tSTATE\tCHOSEN\tREPORTED\tREADERS")
+	fmt.Fprintln(table, "INDEX\tID\tADDRESS\tRACK\tSTATE\tCHOSEN\tREPORTED\tREADERS\tBLOCKS\tBYTES\tDAMAGED")
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		index := "-"
 		if n.Index > 0 {
 			index = strconv.Itoa(int(n.Index))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", index, shown(n.ID), n.address, shown(n.Rack), n.State, yes(n.Member), n.Replica, yes(n.Located))
+		blocks, bytes, damaged := "-", "-", "-"
+		if n.Replica != "none" {
+			blocks, bytes, damaged = strconv.FormatUint(n.Blocks, 10), humanSize(int64(min(n.Bytes, math.MaxInt64))), strconv.FormatUint(n.Damaged, 10)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			index, shown(n.ID), n.address, shown(n.Rack), n.State, yes(n.Member), n.Replica, yes(n.Located), blocks, bytes, damaged)
 	}
 	return table.Flush()
 }

@@ -19,12 +19,14 @@ func newDrainCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain [--maintenance] NODE...",
 		Short: "Take datanodes out of service: no new blocks go there",
-		Long: `Take datanodes out of service. No new blocks go to them, and the containers that are open
-there take none any more; what they have can still be read. A datanode is named by its id,
-or by its host if no other is there. The state is kept until undrain takes it back, also
-while the datanode is gone. Only a superuser may do this.
+		Long: `Take datanodes out of service. No new blocks go to them, and what they have is copied to
+others, and can be read meanwhile. They may be switched off when the location service's
+counter containers_under_replicated is 0. A datanode is named by its id, or by its host if
+no other is there. The state is kept until undrain takes it back, also while the datanode is
+gone. Only a superuser may do this.
 
-With --maintenance its absence is planned, and short: it comes back with what it has.`,
+With --maintenance its absence is planned, and short: it comes back with what it has, and
+nothing is copied meanwhile, however long it is away.`,
 		Example: `  muster admin drain dn7.example
   muster admin undrain dn7.example`,
 		Args:              cobra.MinimumNArgs(1),

@@ -19,7 +19,7 @@ func newBenchCommand(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newBenchListingCommand(a), newBenchScaleCommand(a), newBenchWritersCommand(a), newBenchTopologyCommand(a), newBenchLocationsCommand(a), newBenchResolveCommand(a), newBenchDelayCommand(a))
+	cmd.AddCommand(newBenchListingCommand(a), newBenchScaleCommand(a), newBenchWritersCommand(a), newBenchTopologyCommand(a), newBenchLocationsCommand(a), newBenchResolveCommand(a), newBenchPreadsCommand(a), newBenchDelayCommand(a), newBenchServeFileCommand(a))
 	return cmd
 }
 

@@ -24,7 +24,7 @@ import (
 const childGrace = 15 * time.Second
 
 // ready is the line of a process that listens.
-var ready = regexp.MustCompile(`^muster (?:locations )?is ready on (\S+), `)
+var ready = regexp.MustCompile(`^muster (?:locations |datanode )?is ready on (\S+), `)
 
 // startChild starts this program again, as a process of its own that ends with this one,
 // and returns when it is ready. When ctx ends it stops by itself.

@@ -240,7 +240,7 @@ func (a *app) benchListing(ctx context.Context, f *listingFlags, e *bench.Experi
 // files in dir.
 func (a *app) listingProcesses(dir string, f *listingFlags, e *bench.Experiment) error {
 	e.Dir = filepath.Join(dir, "data")
-	up := []string{"up", "--listen", "127.0.0.1:0", "--log-level", "warn"}
+	up := []string{"up", "--listen", "127.0.0.1:0", "--datanodes", "0", "--log-level", "warn"}
 	if f.cold {
 		config := filepath.Join(dir, "muster.yaml")
 		if err := os.WriteFile(config, []byte("namespace:\n  image_size: 1B\n"), 0o600); err != nil {

@@ -62,7 +62,7 @@ func (a *app) benchLocations(ctx context.Context, f *contestFlags, e *bench.Loca
 	}
 	e.ServeNamespace = func(ctx context.Context, o bench.LocationsNamespace) (*bench.Process, error) {
 		config := fmt.Sprintf("cluster: {key_file: %q}\nlocations: {server: %q}\n", o.KeyFile, o.Locations)
-		return a.startConfigured(ctx, o.Dir, config, "up", fmt.Sprintf("--direct=%t", o.Direct))
+		return a.startConfigured(ctx, o.Dir, config, "up", "--datanodes=0", fmt.Sprintf("--direct=%t", o.Direct))
 	}
 	e.Progress = a.benchProgress(ctx)
 	results, err := e.Run(ctx)

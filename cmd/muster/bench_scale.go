@@ -98,7 +98,7 @@ func (a *app) benchScale(ctx context.Context, f *scaleFlags, s *bench.Scale) (er
 	s.Dir = dir
 	defer func() { err = errors.Join(err, remove()) }()
 	s.Serve = func(ctx context.Context, dir string) (*bench.Process, error) {
-		return a.startChild(ctx, "up", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data", dir)
+		return a.startChild(ctx, "up", "--listen", "127.0.0.1:0", "--datanodes", "0", "--log-level", "warn", "--data", dir)
 	}
 	s.Progress = a.benchProgress(ctx)
 	r, err := s.Run(ctx)

@@ -90,7 +90,7 @@ func (a *app) benchWriters(ctx context.Context, f *writersFlags, e *bench.Conten
 
 // contention holds the paces against each other, on a server in a folder.
 func (a *app) contention(ctx context.Context, e *bench.Contention, dir string) (r bench.ContentionResult, err error) {
-	s, err := a.startChild(ctx, "up", "--listen", "127.0.0.1:0", "--log-level", "error", "--data", dir)
+	s, err := a.startChild(ctx, "up", "--listen", "127.0.0.1:0", "--datanodes", "0", "--log-level", "error", "--data", dir)
 	if err != nil {
 		return r, err
 	}

@@ -12,7 +12,10 @@ import (
 
 // reason returns what went wrong without the path and the operation, which the line
 // that it goes into names already.
-func reason(err error) string {
+func reason(err error) string { return bare(err).Error() }
+
+// bare takes path and operation off an error.
+func bare(err error) error {
 	for {
 		switch outer := err.(type) {
 		case *muster.CommandError:
@@ -22,7 +25,7 @@ func reason(err error) string {
 		case *os.LinkError:
 			err = outer.Err
 		default:
-			return err.Error()
+			return err
 		}
 	}
 }

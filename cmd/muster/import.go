@@ -15,30 +15,50 @@ import (
 )
 
 func newImportCommand(a *app) *cobra.Command {
-	var update bool
+	var flags importFlags
 	cmd := &cobra.Command{
-		Use:   "import [--update] SRC /dst",
-		Short: "Bring in the metadata of a real tree",
+		Use:   "import [--data] [--update] SRC /dst",
+		Short: "Bring in a real tree, or its metadata",
 		Long: `Bring the directories, files and links below the folder SRC of this machine in below /dst:
 names, sizes, times, permissions and, for a superuser, owners. File data stays where it
-is. /dst is made if it is missing, with its parents, and must be empty unless --update is
+is, unless --data is given: then it is copied to the datanodes. /dst is made if it is missing, with its parents, and must be empty unless --update is
 given: then what is as in SRC already is left alone, what differs is replaced, and what is
-only in /dst stays. So an import that was interrupted goes on with --update.
+only in /dst stays. So an import that was interrupted goes on with --update; with --data a file whose data is not there differs.
+
+With --data a file appears when all of it is durable. One that somebody writes while it is
+copied is named on standard error and left out, as it was before.
 
 What cannot be brought in (names that are not UTF-8, sockets, devices and pipes, folders
 that cannot be read) is named on standard error, and makes the exit code 1.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeAfter(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.importTree(cmd.Context(), args[0], resolve(args[1]), update)
+			return a.importTree(cmd.Context(), args[0], resolve(args[1]), flags)
 		},
 	}
-	cmd.Flags().BoolVar(&update, "update", false, "bring an existing tree up to date")
+	cmd.Flags().BoolVar(&flags.update, "update", false, "bring an existing tree up to date")
+	cmd.Flags().BoolVar(&flags.data, "data", false, "copy the data of files as well")
+	cmd.Flags().IntVar(&flags.parallel, "parallel", importCopies, "`NUMBER` of files that are copied at once, with --data")
 	return cmd
 }
 
-func (a *app) importTree(ctx context.Context, source, target string, update bool) error {
+// importFlags are those of import.
+type importFlags struct {
+	update, data bool
+	parallel     int // files; with data
+}
+
+// How many files an import copies at once: as a default, and at most.
+const (
+	importCopies    = 8
+	maxImportCopies = 256
+)
+
+func (a *app) importTree(ctx context.Context, source, target string, flags importFlags) error {
 	start := time.Now()
+	if flags.data && (flags.parallel < 1 || flags.parallel > maxImportCopies) {
+		return fmt.Errorf("--parallel %d: use 1 to %d", flags.parallel, maxImportCopies)
+	}
 	info, err := os.Stat(source) // SRC itself may be a link
 	if err != nil {
 		return sourceError(source, err)
@@ -54,7 +74,7 @@ func (a *app) importTree(ctx context.Context, source, target string, update bool
 	if err != nil {
 		return err
 	}
-	im := &importer{app: a, client: c, update: update}
+	im := &importer{app: a, client: c, importFlags: flags}
 	if caps.Superuser {
 		im.owners = newOwnerNames()
 	}
@@ -62,7 +82,11 @@ func (a *app) importTree(ctx context.Context, source, target string, update bool
 	if err != nil {
 		return err
 	}
-	im.progress = a.startProgress(ctx)
+	if im.data {
+		im.progress = a.startCopyProgress(ctx, &im.copied)
+	} else {
+		im.progress = a.startProgress(ctx)
+	}
 	err = im.run(ctx, root)
 	im.progress.stop()
 	if err != nil {

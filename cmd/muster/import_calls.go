@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fs/muster"
 	"github.com/muster-fs/muster/client"
+	"github.com/muster-fs/muster/listing/rows"
 )
 
 // importCalls is how many calls an import has in flight: the server shares a sync of
@@ -90,7 +91,11 @@ func (im *importer) listTarget(ctx context.Context, level []*folder) *target {
 			}
 		}
 	}
-	t.next, t.stop = iter.Pull2(im.client.List(ctx, paths, client.ListOptions{}))
+	var o client.ListOptions
+	if im.data {
+		o.Columns = rows.AllColumns // with the blocks, which say whether data is there
+	}
+	t.next, t.stop = iter.Pull2(im.client.List(ctx, paths, o))
 	return t
 }
 

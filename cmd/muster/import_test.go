@@ -30,7 +30,13 @@ func startApp(t *testing.T) *app {
 // startAppIn is startApp with the server's data in dir.
 func startAppIn(t *testing.T, dir string) *app {
 	t.Helper()
-	s, err := server.Start(t.Context(), server.Options{Dir: dir})
+	return startAppOn(t, server.Options{Dir: dir})
+}
+
+// startAppOn is startApp with another server.
+func startAppOn(t *testing.T, o server.Options) *app {
+	t.Helper()
+	s, err := server.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +189,7 @@ func TestImportedTreeEqualsTheSource(t *testing.T) {
 			}
 			a.dialled = a.dialled.As(user)
 		}
-		if err := a.importTree(t.Context(), source, "/home/tree", false); err != nil || a.failed {
+		if err := a.importTree(t.Context(), source, "/home/tree", importFlags{}); err != nil || a.failed {
 			t.Fatalf("%v; %s", err, a.stderr)
 		}
 		compareTrees(t, importedAsRoot(t, a, "/home/tree"), realTree(t, source))
@@ -203,7 +209,7 @@ func TestGOROOTIsImportedAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := startApp(t)
-	if err := a.importTree(t.Context(), source, "/goroot", false); err != nil || a.failed {
+	if err := a.importTree(t.Context(), source, "/goroot", importFlags{}); err != nil || a.failed {
 		t.Fatalf("%v; %s", err, a.stderr)
 	}
 	t.Log(a.stdout)

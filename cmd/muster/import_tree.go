@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/muster-fs/muster"
@@ -23,11 +25,12 @@ const ownerAll = 0o700
 // all there. Modes and times of directories come last, from the leaves up: making
 // entries changes the times, and needs permissions that the final mode may lack.
 type importer struct {
+	importFlags
 	app      *app
 	client   *client.Client
-	update   bool
 	owners   *ownerNames // nil: all belongs to the caller
 	progress *progress
+	copied   atomic.Int64 // bytes, with data
 
 	done      tally // what was made
 	unchanged int
@@ -64,13 +67,13 @@ func (im *importer) run(ctx context.Context, root *folder) error {
 
 // fill makes the entries of the folders and returns the folders among them.
 func (im *importer) fill(ctx context.Context, level []*folder) ([]*folder, error) {
-	calls := newCalls(ctx, im.client)
+	calls, copies := newCalls(ctx, im.client), newCopies(ctx, im.client, max(1, im.parallel), &im.copied)
 	there := im.listTarget(ctx, level)
 	var next []*folder
 	err := func() error {
 		defer there.stop()
 		for _, f := range level {
-			folders, err := im.fillOne(ctx, calls, there, f)
+			folders, err := im.fillOne(ctx, calls, copies, there, f)
 			if err != nil {
 				return err
 			}
@@ -78,10 +81,14 @@ func (im *importer) fill(ctx context.Context, level []*folder) ([]*folder, error
 		}
 		return nil
 	}()
+	if copyErr := copies.group.Wait(); copyErr != nil {
+		err = copyErr // why nothing could be added any more
+	}
+	collectErr := im.collect(copies, calls)
 	refused, callErr := calls.wait()
 	lost := im.reportRefused(refused)
 	next = slices.DeleteFunc(next, func(f *folder) bool { return lost[f.path] })
-	return next, errors.Join(callErr, err)
+	return next, errors.Join(callErr, cmp.Or(err, collectErr))
 }
 
 // reportRefused reports what the server did not take, and returns the paths.
@@ -96,7 +103,7 @@ func (im *importer) reportRefused(refused []refusal) map[string]bool {
 }
 
 // fillOne makes the entries of one folder.
-func (im *importer) fillOne(ctx context.Context, calls *calls, target *target, f *folder) ([]*folder, error) {
+func (im *importer) fillOne(ctx context.Context, calls *calls, copies *copies, target *target, f *folder) ([]*folder, error) {
 	there, err := target.children(f)
 	if err != nil {
 		var path *fs.PathError
@@ -118,7 +125,10 @@ func (im *importer) fillOne(ctx context.Context, calls *calls, target *target, f
 			continue
 		}
 		child.there, child.exists = there[entry.Name()]
-		if err := im.makeChild(calls, f, child); err != nil {
+		if err := im.makeChild(calls, copies, f, child); err != nil {
+			return nil, err
+		}
+		if err := im.collect(copies, calls); err != nil {
 			return nil, err
 		}
 		if child.want.Kind == muster.Directory {
@@ -131,7 +141,7 @@ func (im *importer) fillOne(ctx context.Context, calls *calls, target *target, f
 
 // makeChild adds the commands that make a child as it should be. What a directory has
 // to be is left to settle.
-func (im *importer) makeChild(calls *calls, parent, child *folder) error {
+func (im *importer) makeChild(calls *calls, copies *copies, parent, child *folder) error {
 	var commands []muster.Command
 	if child.exists {
 		if im.unchangedEntry(child) {
@@ -146,6 +156,9 @@ func (im *importer) makeChild(calls *calls, parent, child *folder) error {
 		}
 		child.exists = false
 	}
+	if im.data && child.want.Kind == muster.File && child.want.Length > 0 {
+		return im.copyChild(copies, parent, child)
+	}
 	parent.touched, child.touched = true, true
 	im.done.add(child.want, 1)
 	return calls.add(change{child.path, append(commands, child.make())})
@@ -154,6 +167,9 @@ func (im *importer) makeChild(calls *calls, parent, child *folder) error {
 // unchangedEntry says whether what was there before is as it should be.
 func (im *importer) unchangedEntry(f *folder) bool {
 	want, there := &f.want, &f.there
+	if im.data && want.Kind == muster.File && !hasData(there) {
+		return false
+	}
 	if im.owners != nil && (want.Owner != there.Owner || want.Group != there.Group) {
 		return false
 	}

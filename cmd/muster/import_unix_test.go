@@ -45,7 +45,7 @@ func TestInterruptedImportGoesOnWithUpdate(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		a.stderr = cancelOnWrite{cancel}
-		if err := a.importTree(ctx, source, "/tree", false); err == nil {
+		if err := a.importTree(ctx, source, "/tree", importFlags{}); err == nil {
 			t.Fatal("the import was not interrupted")
 		}
 		if err := os.Remove(pipe); err != nil {
@@ -56,7 +56,7 @@ func TestInterruptedImportGoesOnWithUpdate(t *testing.T) {
 		}
 
 		a.stderr, a.failed = new(bytes.Buffer), false
-		if err := a.importTree(t.Context(), source, "/tree", true); err != nil || a.failed {
+		if err := a.importTree(t.Context(), source, "/tree", importFlags{update: true}); err != nil || a.failed {
 			t.Fatalf("%v; %s", err, a.stderr)
 		}
 		compareTrees(t, importedTree(t, a, "/tree"), want)
@@ -64,7 +64,7 @@ func TestInterruptedImportGoesOnWithUpdate(t *testing.T) {
 		// Once more finds nothing to do.
 		out := new(bytes.Buffer)
 		a.stdout = out
-		if err := a.importTree(t.Context(), source, "/tree", true); err != nil {
+		if err := a.importTree(t.Context(), source, "/tree", importFlags{update: true}); err != nil {
 			t.Fatal(err)
 		}
 		if want := "imported 0 directories, 0 files, 0 links, 0 bytes in"; !strings.HasPrefix(out.String(), want) {
@@ -101,7 +101,7 @@ func TestAFolderThatCannotBeReadIsSkippedAndTheRestIsNot(t *testing.T) {
 	stderr := &doOnWrite{do: func() { _ = os.RemoveAll(closed) }}
 	stdout := new(bytes.Buffer)
 	a.stderr, a.stdout = stderr, stdout
-	if err := a.importTree(t.Context(), source, "/tree", false); err != nil || !a.failed {
+	if err := a.importTree(t.Context(), source, "/tree", importFlags{}); err != nil || !a.failed {
 		t.Errorf("error %v, failed %v", err, a.failed)
 	}
 	want := "muster: import: " + source + "/pipe: skipped: it is a pipe\n" +
@@ -131,7 +131,7 @@ func TestASocketIsSkippedAndNamed(t *testing.T) {
 	a := startApp(t)
 	stdout, stderr := new(bytes.Buffer), new(bytes.Buffer)
 	a.stdout, a.stderr = stdout, stderr
-	if err := a.importTree(t.Context(), source, "/tree", false); err != nil || !a.failed {
+	if err := a.importTree(t.Context(), source, "/tree", importFlags{}); err != nil || !a.failed {
 		t.Errorf("error %v, failed %v", err, a.failed)
 	}
 	if want := "muster: import: " + source + "/socket: skipped: it is a socket\n"; stderr.String() != want {

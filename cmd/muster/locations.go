@@ -59,10 +59,14 @@ func (a *app) locations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if options.Tokens, err = a.locationsTokens(ctx); err != nil {
+		return err
+	}
 	s, err := server.StartLocations(ctx, options)
 	if err != nil {
 		return err
 	}
+	sayTokens(logger, s.Addr(), options.Tokens)
 	return a.serve(ctx, s, "muster locations", options.Dir, logger)
 }
 
@@ -87,6 +91,10 @@ func registryOptions(l configs.Locations) registry.Options {
 		ReportGrace:     time.Duration(l.ReportGrace),
 		ContainerBlocks: l.ContainerBlocks,
 		OpenContainers:  l.OpenContainers,
+
+		MaxCopies:        l.Copies,
+		MaxCopiesPerNode: l.CopiesPerNode,
+		ReplicaGrace:     time.Duration(l.ReplicaGrace),
 	}
 	for _, level := range l.Levels {
 		o.Schema.Levels = append(o.Schema.Levels, topology.Level{Name: level.Name, Cost: int32(level.Cost), Prefix: level.Prefix, Default: level.Default})

@@ -118,10 +118,10 @@ type testServer struct {
 
 type serverKey struct{}
 
-var readyLine = regexp.MustCompile(`^muster (?:locations )?is ready on (\S+), data in `)
+var readyLine = regexp.MustCompile(`^muster (?:locations |datanode )?is ready on (\S+), data in `)
 
 func startServer(ts *testscript.TestScript, neg bool, flags []string) {
-	args := append([]string{"up", "--data", ts.MkAbs("data"), "--listen", "127.0.0.1:0"}, flags...)
+	args := append([]string{"up", "--data", ts.MkAbs("data"), "--listen", "127.0.0.1:0", "--datanodes", "0"}, flags...)
 	ts.Value(serverKey{}).(*testServer).start(ts, neg, args, "server.log", "MUSTER_SERVER")
 	ts.Defer(func() { stopServer(ts, false, nil) })
 }

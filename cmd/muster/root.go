@@ -90,6 +90,7 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newBenchCommand(a),
 		newUpCommand(a),
 		newLocationsCommand(a),
+		newDatanodeCommand(a),
 		newAdminCommand(a),
 		newStatusCommand(a),
 		newFsckCommand(a),
@@ -113,6 +114,15 @@ Paths are absolute; what is given without a leading slash is taken from the root
 		newRmCommand(a),
 		newChmodCommand(a),
 		newChownCommand(a),
+	)
+	a.addGroup(root, "Read and write files", a.completePaths,
+		newPutCommand(a),
+		newGetCommand(a),
+		newCatCommand(a),
+		newHeadCommand(a),
+		newTailCommand(a),
+		newCpCommand(a),
+		newChecksumCommand(a),
 	)
 	root.AddCommand(newVersionCommand(a)) // works whatever the configuration
 	refuseUnknownTopics(root)
@@ -189,6 +199,7 @@ func (a *app) client(ctx context.Context) (*client.Client, error) {
 		Groups:      c.Groups,
 		Connections: c.Connections,
 		Reader:      c.Reader,
+		Umask:       client.NoUmask, // verbs take the configured one away themselves
 	})
 	if errors.Is(err, muster.ErrUnavailable) {
 		return nil, fmt.Errorf("%w (muster up starts a server, --server names another)", err)

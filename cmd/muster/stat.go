@@ -173,6 +173,8 @@ func kindText(r *row) string {
 		return "directory"
 	case r.Kind == muster.Link:
 		return "symbolic link"
+	case r.Flags&muster.FlagWriting != 0:
+		return "file being written"
 	case r.Length == 0:
 		return "regular empty file"
 	}

@@ -31,15 +31,23 @@ func newUpCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up --data DIR",
 		Short: "Start a server",
-		Long: `Start a server with its store in DIR, which is made if it is missing. One line on standard
-output says that it is ready, and where; the log goes to standard error. An interrupt or
-SIGTERM stops it: calls in progress are finished first. A second one kills it.`,
+		Long: `Start a server with its store in DIR, which is made if it is missing, and datanodes in the same
+process, each with a folder of its own below it. One line on standard output says that it is
+ready, and where; the log goes to standard error. An interrupt or SIGTERM stops it: calls in
+progress are finished first. A second one kills it.
+
+A server that asks a location service elsewhere (locations.server) has no datanodes: they are
+processes of their own, see muster datanode.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("datanodes") && a.config.Locations.Server != "" && a.config.Datanode.Count > 0 {
+				return fmt.Errorf("--datanodes %d, and locations.server is %s: datanodes of that location service are processes of their own, see muster datanode", a.config.Datanode.Count, a.config.Locations.Server)
+			}
 			return parent.run(cmd.Context(), a.stdin, func(ctx context.Context) error { return a.up(ctx, direct) })
 		},
 	}
 	serverFlags(cmd.Flags())
+	cmd.Flags().Int("datanodes", configs.Default().Datanode.Count, "`NUMBER` of datanodes in this process; 0: none (MUSTER_DATANODES)")
 	parent.add(cmd.Flags())
 	cmd.Flags().BoolVar(&direct, "direct", false, "ask the location service each time, and no cache")
 	_ = cmd.Flags().MarkHidden("direct") // it exists; experiments use it
@@ -63,6 +71,13 @@ func (a *app) up(ctx context.Context, direct bool) error {
 		return err
 	}
 	options.Locations.Direct = direct
+	if options.Locations.Tokens, err = a.upTokens(ctx); err != nil {
+		return err
+	}
+	data := options.Dir
+	if n := options.Datanodes.Count; n > 0 {
+		data = fmt.Sprintf("%s, with %d datanodes", data, n)
+	}
 	s, err := server.Start(ctx, options)
 	if err != nil {
 		return err
@@ -70,10 +85,13 @@ func (a *app) up(ctx context.Context, direct bool) error {
 	if limit, ok := limitMemory(options.Namespace); ok {
 		logger.Info("memory", "limit", limit)
 	}
+	if options.Locations.Server == "" { // else the service there decides
+		sayTokens(logger, s.Addr(), options.Locations.Tokens)
+	}
 	if !isLoopback(s.Addr()) {
 		logger.Warn("other machines can connect, and callers are believed who they say they are: trust everybody on that network, or use --listen 127.0.0.1:PORT", "address", s.Addr())
 	}
-	return a.serve(ctx, s, "muster", options.Dir, logger)
+	return a.serve(ctx, s, "muster", data, logger)
 }
 
 // running is a server of whatever role that has started.
@@ -122,6 +140,11 @@ func (a *app) stop(s running) error {
 
 func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error) {
 	dir, err := filepath.Abs(c.Data)
+	datanodes := server.LocalDatanodes{Count: c.Datanode.Count, Options: sharedDatanodeOptions(c, logger)}
+	datanodes.Options.Host = c.Datanode.Host
+	if c.Locations.Server != "" {
+		datanodes.Count = 0
+	}
 	return server.Options{
 		Dir:     dir,
 		Listen:  c.Server.Listen,
@@ -135,6 +158,7 @@ func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error
 			RequestAge:    time.Duration(c.Namespace.RequestAge),
 			RequestMax:    c.Namespace.RequestMax,
 		},
+		Leases: server.Leases{Lease: time.Duration(c.Namespace.Lease)},
 		Listing: listing.Config{
 			MaxPaths:    c.Listing.MaxPaths,
 			Limit:       c.Listing.Limit,
@@ -151,7 +175,8 @@ func serverOptions(c configs.Config, logger *slog.Logger) (server.Options, error
 			MaxConnections: c.Server.MaxConnections,
 			MaxCalls:       c.Server.MaxCalls,
 		},
-		Logger: logger,
+		Datanodes: datanodes,
+		Logger:    logger,
 	}, err
 }
 

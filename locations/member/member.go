@@ -4,8 +4,8 @@
 // [Join] registers and starts the heartbeats, which go on until [Member.Close]. What
 // happens to the service meanwhile is not the caller's concern: a member registers again
 // with one that has been restarted, and reports all its containers when it is asked to.
-// Heartbeats wait for no report. Of two datanodes with one id the service hears the last that
-// joined; the log of the other says so.
+// Heartbeats wait for no report and for no order. Of two datanodes with one id the service hears
+// the last that joined; the log of the other says so.
 // The calls go through a pool that proves the cluster key; many members may share one, and
 // it outlives them. All of it is safe for concurrent use.
 package member
@@ -30,6 +30,8 @@ type Replica struct {
 	Index     uint8 // erasure-coded: from 1; else 0
 	Closed    bool
 	Gone      bool // of a change: it was removed
+
+	Blocks, Bytes, Damaged uint64 // that are committed: how many, their bytes, and how many are damaged
 }
 
 // Options say who a datanode is.
@@ -45,7 +47,22 @@ type Options struct {
 	// each full report, which gets none that is gone. What comes or goes after that is for
 	// Report, which waits until the full report has arrived.
 	Replicas func() []Replica
-	// Logger gets what goes wrong with the heartbeats; nil discards.
+
+	// Disks and Unfinished return the datanode's disks, and blocks that were written long ago
+	// and not committed; nil: it has none. They are called for each heartbeat, so they answer
+	// from memory. Of the blocks, the first MaxUnfinished are sent.
+	Disks      func() []muster.Disk
+	Unfinished func() []muster.UnfinishedBlock
+	// Order carries out an order of the service; nil refuses all. It is called for as many at a
+	// time as Orders says, not twice for one order, and not for two of one container at a
+	// time. ctx ends with Close, and when the service wants the order no more. What Order returns
+	// is sent with the next heartbeats, until one has arrived. What it has changed is reported
+	// before, as other changes are: an order is taken for done when its result has arrived, and
+	// made anew if the reports do not show it.
+	Order  func(ctx context.Context, o muster.Order) error
+	Orders int // carried out at a time; 0: 4
+
+	// Logger gets what goes wrong with the heartbeats and orders; nil discards.
 	Logger *slog.Logger
 }
 
@@ -54,7 +71,8 @@ type Member struct {
 	options Options
 	client  pb.DRPCLocationsClient
 	cancel  context.CancelFunc
-	running sync.WaitGroup // beat and answer
+	orders  *orders
+	running sync.WaitGroup // beat, answer, and orders that are carried out
 
 	asked     chan struct{} // has room for one: the service wants a full report
 	reporting chan struct{} // has room for the one report on its way: none overtakes another
@@ -76,7 +94,10 @@ func Join(ctx context.Context, pool *rpc.Pool, o Options) (*Member, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Member{options: o, client: pb.NewDRPCLocationsClient(pool), asked: make(chan struct{}, 1), reporting: make(chan struct{}, 1)}
+	m := &Member{
+		options: o, client: pb.NewDRPCLocationsClient(pool), orders: newOrders(&o),
+		asked: make(chan struct{}, 1), reporting: make(chan struct{}, 1),
+	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := m.attempt(ctx)
 		if err == nil {
@@ -89,12 +110,14 @@ func Join(ctx context.Context, pool *rpc.Pool, o Options) (*Member, error) {
 	}
 	beating, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
+	m.orders.start(beating, &m.running)
 	m.running.Go(func() { m.beat(beating) })
 	m.running.Go(func() { m.answer(beating) })
 	return m, nil
 }
 
-// Close ends the heartbeats. The service finds out by and by that the datanode is gone.
+// Close ends the heartbeats, and the orders that are being carried out, for which it waits. The
+// service finds out by and by that the datanode is gone.
 func (m *Member) Close() error {
 	m.cancel()
 	m.running.Wait()
@@ -180,13 +203,21 @@ func (m *Member) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	known := m.registered()
-	reply, err := m.client.Heartbeat(ctx, &pb.HeartbeatRequest{Number: known.GetNumber(), Session: known.GetSession()})
+	request := &pb.HeartbeatRequest{Number: known.GetNumber(), Session: known.GetSession(), Results: m.orders.ended()}
+	m.describe(request)
+	reply, err := m.client.Heartbeat(ctx, request)
+	if err != nil {
+		m.orders.unheard()
+	}
 	switch {
 	case errors.Is(err, muster.ErrNotFound):
 		return m.register(ctx) // the next one brings the wish for a report
 	case err != nil:
 		return fmt.Errorf("heartbeat: %w", err)
-	case !reply.GetReport():
+	}
+	m.orders.told(request.GetResults())
+	m.orders.wanted(reply.GetOrders())
+	if !reply.GetReport() {
 		return nil
 	}
 	select {
@@ -196,6 +227,24 @@ func (m *Member) heartbeat(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.reported
+}
+
+// MaxUnfinished bounds the unfinished blocks of a heartbeat.
+const MaxUnfinished = 1000
+
+// describe says in a heartbeat how the datanode is.
+func (m *Member) describe(r *pb.HeartbeatRequest) {
+	o := &m.options
+	if o.Disks != nil {
+		r.Disks = rpc.DisksToPB(o.Disks())
+	}
+	if o.Unfinished == nil {
+		return
+	}
+	blocks := o.Unfinished()
+	for i := range blocks[:min(MaxUnfinished, len(blocks))] {
+		r.Unfinished = append(r.Unfinished, rpc.UnfinishedToPB(&blocks[i]))
+	}
 }
 
 // answer sends the full reports that the service asks for, until ctx ends. One that fails is
@@ -295,6 +344,7 @@ func toPB(replicas []Replica) []*pb.Replica {
 	for i, r := range replicas {
 		m := &messages[i]
 		m.Container, m.Index, m.Closed, m.Gone = r.Container, uint32(r.Index), r.Closed, r.Gone
+		m.Blocks, m.Bytes, m.Damaged = r.Blocks, r.Bytes, r.Damaged
 		list[i] = m
 	}
 	return list

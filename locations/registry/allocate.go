@@ -16,12 +16,9 @@ type AllocateRequest struct {
 	Exclude     []muster.NodeNumber // nodes that failed: the blocks go elsewhere
 }
 
-// BlockID names a block.
-type BlockID struct{ Container, LocalID uint64 }
-
 // Allocation is blocks and where they go.
 type Allocation struct {
-	Blocks     []BlockID
+	Blocks     []muster.BlockID
 	Placements []muster.Placement // of their containers, each once
 	Nodes      []muster.Node      // of the placements, each once
 }
@@ -56,7 +53,7 @@ func (r *Registry) Allocate(ctx context.Context, q AllocateRequest) (Allocation,
 	for _, n := range q.Exclude {
 		d.excluded[n] = struct{}{}
 	}
-	a := Allocation{Blocks: make([]BlockID, 0, q.Count)}
+	a := Allocation{Blocks: make([]muster.BlockID, 0, q.Count)}
 	used := map[uint64]struct{}{}
 	for {
 		r.take(&d, &a, used)
@@ -91,7 +88,7 @@ func (r *Registry) take(d *demand, a *Allocation, used map[uint64]struct{}) {
 		if c.left() == 0 || r.ending(c) || !r.takesBlocks(c) || !d.suits(c) {
 			continue
 		}
-		a.Blocks = append(a.Blocks, BlockID{c.id, c.next})
+		a.Blocks = append(a.Blocks, muster.BlockID{Container: c.id, LocalID: c.next})
 		c.next++
 		passed = -1
 		if r.full(c) {
@@ -129,11 +126,11 @@ func (r *Registry) takesBlocks(c *container) bool {
 func (r *Registry) full(c *container) bool { return c.next > uint64(r.opts.ContainerBlocks) }
 
 // ending says whether an open container is to be closed: it is full, a member is not meant to take
-// blocks or is dead, or has closed or lost its replica. The caller holds mu.
+// blocks or is dead, or has closed or lost its replica, or has damaged blocks. The caller holds mu.
 func (r *Registry) ending(c *container) bool {
 	return r.full(c) || slices.ContainsFunc(c.members, func(m muster.NodeNumber) bool {
 		n, p := r.nodes[m], c.of(m)
-		return n.wanted != muster.InService || n.health == muster.Dead || p != nil && (p.closed || !p.counts(n))
+		return n.wanted != muster.InService || n.health == muster.Dead || p != nil && (p.closed || p.damaged > 0 || !p.counts(n))
 	})
 }
 
@@ -233,8 +230,10 @@ func (r *Registry) candidates(d *demand) ([]candidate, error) {
 			why["excluded"]++
 		case n.takesBlocks():
 			all = append(all, candidate{n.number, n.rack, load[n.number]})
-		case n.state() == muster.InService:
+		case n.state() == muster.InService && n.last.IsZero():
 			why["not heard of since the start"]++
+		case n.state() == muster.InService:
+			why["whose disks are all full or failed"]++
 		default:
 			why[n.state().String()]++
 		}

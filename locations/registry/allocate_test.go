@@ -114,7 +114,7 @@ func TestAfterARestartBlocksWaitForDatanodes(t *testing.T) {
 func TestOpenContainersTakeTurnsUntilTheyAreFull(t *testing.T) {
 	r := open(t, registry.Options{ContainerBlocks: 100, OpenContainers: 4})
 	join(t, r, 6, "/r0", "/r1")
-	blocks := map[registry.BlockID]bool{}
+	blocks := map[muster.BlockID]bool{}
 	in := map[uint64]int{}
 	for range 50 {
 		a := allocate(t, r, registry.AllocateRequest{Replication: three, Count: 8})
@@ -236,7 +236,7 @@ func TestManyWritersGetBlocksOfTheirOwn(t *testing.T) {
 	r := open(t, registry.Options{ContainerBlocks: 300})
 	join(t, r, 6, "/r0", "/r1")
 	var mu sync.Mutex
-	seen := map[registry.BlockID]bool{}
+	seen := map[muster.BlockID]bool{}
 	var all errgroup.Group
 	for range 8 {
 		all.Go(func() error {

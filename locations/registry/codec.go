@@ -12,9 +12,11 @@ import (
 
 // The first byte of a key says what it holds. Numbers in keys are big-endian.
 const (
+	tagBlockKey  = 'k' // id u32
 	tagContainer = 'c' // id u64
 	tagCounters  = 'm'
 	tagNode      = 'n' // number u32
+	tagTarget    = 't' // see targets.go
 )
 
 func containerKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{tagContainer}, id) }

@@ -63,6 +63,7 @@ func TestTheFormatIsAsItIs(t *testing.T) {
 		{containerKey(0x0102), "630000000000000102"},
 		{nodeKey(0x0102), "6e00000102"},
 		{countersKey(), "6d"},
+		{targetKey(0x0102, 0x0304), "74000000000000010200000304"},
 	} {
 		if got := fmt.Sprintf("%x", s.got); got != s.want {
 			t.Errorf("%s, want %s", got, s.want)
@@ -114,8 +115,10 @@ func FuzzLoad(f *testing.F) {
 	f.Add(countersKey(), appendCounters(nil, counters{2, 1}))
 	f.Add([]byte{}, []byte{})
 	f.Add([]byte("c1"), []byte{})
+	f.Add(targetKey(1, 0), []byte{})
+	f.Add(targetKey(1, 0), []byte{1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		r := &Registry{byID: map[string]*node{}, containers: map[uint64]*container{}, open: map[muster.Replication]*openContainers{}}
+		r := &Registry{byID: map[string]*node{}, containers: map[uint64]*container{}, targets: map[uint64][]muster.NodeNumber{}, open: map[muster.Replication]*openContainers{}, lags: map[uint64]lag{}}
 		r.opts = Options{}.withDefaults()
 		err := r.loadEntry(key, value)
 		if err == nil {
@@ -133,9 +136,11 @@ func TestWhatDoesNotFitTogetherIsCorrupt(t *testing.T) {
 	other := n
 	other.ID = "b"
 	for what, change := range map[string]func(b *batch){
-		"unknown key":         func(b *batch) { b.set([]byte("z"), nil) },
-		"container 0":         func(b *batch) { b.container(0, &c) },
-		"is to be given next": func(b *batch) { b.container(2, &c) },
+		"target of container 7": func(b *batch) { b.set(targetKey(7, 0), nil) },
+		"a value of 1 bytes":    func(b *batch) { b.set(targetKey(1, 0), []byte{1}) },
+		"unknown key":           func(b *batch) { b.set([]byte("z"), nil) },
+		"container 0":           func(b *batch) { b.container(0, &c) },
+		"is to be given next":   func(b *batch) { b.container(2, &c) },
 		"member 1 of 1": func(b *batch) {
 			b.container(1, &containerRecord{replication: c.replication, reserved: 1, members: []muster.NodeNumber{1}})
 		},
@@ -179,12 +184,12 @@ func TestANewerFormatIsRefused(t *testing.T) {
 	}
 	f, err := mem.Create("locations/FORMAT")
 	if err == nil {
-		_, err = f.Write([]byte("muster locations 2\n"))
+		_, err = f.Write([]byte("muster locations 3\n"))
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open("locations", Options{FS: mem}); !errors.Is(err, muster.ErrInvalid) || !strings.Contains(err.Error(), "version 2") {
+	if _, err := Open("locations", Options{FS: mem}); !errors.Is(err, muster.ErrInvalid) || !strings.Contains(err.Error(), "version 3") {
 		t.Error(err)
 	}
 }

@@ -17,10 +17,13 @@ import (
 // reported, the answers are what they said.
 func TestCallsOfAllKindsAtOnce(t *testing.T) {
 	const nodes, rounds = 6, 40
-	r := open(t, registry.Options{ContainerBlocks: 20, OpenContainers: 2, Heartbeat: time.Millisecond, StaleAfter: 20 * time.Millisecond, DeadAfter: 60 * time.Millisecond})
+	r := open(t, registry.Options{
+		ContainerBlocks: 20, OpenContainers: 2, Heartbeat: time.Millisecond, StaleAfter: 20 * time.Millisecond, DeadAfter: 60 * time.Millisecond,
+		PlanEvery: time.Millisecond, ReplicaGrace: time.Millisecond, OrderTimeout: 20 * time.Millisecond,
+	})
 	dn := join(t, r, nodes, "/r0", "/r1")
 	var mu sync.Mutex // guards what was given
-	given := map[registry.BlockID]bool{}
+	given := map[muster.BlockID]bool{}
 	containers := map[uint64]bool{}
 	known := func(rng *rand.Rand) (ids []uint64) {
 		mu.Lock()
@@ -75,18 +78,27 @@ func TestCallsOfAllKindsAtOnce(t *testing.T) {
 			return nil
 		})
 	}
+	results := make([][]registry.OrderResult, len(dn)) // each of its datanode
 	for i := range dn {
 		many(10*rounds, func(_ int, rng *rand.Rand) error { // datanodes, some of which are silent for a while
 			if rng.IntN(100) == 0 {
 				time.Sleep(30 * time.Millisecond)
 			}
-			_, err := r.Heartbeat(dn[i].Number, dn[i].Session)
-			return err
+			beat := registry.Beat{Results: results[i], Unfinished: []muster.UnfinishedBlock{{File: 1}}}
+			w, err := r.Heartbeat(dn[i].Number, dn[i].Session, beat)
+			results[i] = nil
+			for _, o := range w.Orders {
+				if rng.IntN(3) > 0 {
+					results[i] = append(results[i], registry.OrderResult{ID: o.ID, Err: []error{nil, muster.ErrNoData}[rng.IntN(2)]})
+				}
+			}
+			_, another := r.Unfinished()
+			return errors.Join(err, another)
 		})
 		many(rounds, func(k int, rng *rand.Rand) error {
 			var list []registry.Replica
 			for _, id := range known(rng) {
-				list = append(list, registry.Replica{Container: id, Gone: rng.IntN(9) == 0})
+				list = append(list, registry.Replica{Container: id, Gone: rng.IntN(9) == 0, Blocks: rng.Uint64N(3)})
 			}
 			_, err := r.Report(dn[i].Number, dn[i].Session, k%4 == 0, list)
 			return err

@@ -23,6 +23,9 @@ type replica struct {
 	index  uint8  // erasure-coded: from 1
 	closed bool
 	gone   bool // it said so
+
+	blocks, damaged uint32 // as many as fit
+	bytes           uint64
 }
 
 // counts says whether a replica is there: its datanode's newest full report does not say otherwise.
@@ -50,8 +53,8 @@ type found struct {
 	index int // erasure-coded: from 1
 }
 
-// where appends the replicas of a container that count, members first and stale ones last. The
-// caller holds mu.
+// where returns the replicas of a container that count, members first and stale ones last, in an empty
+// slice that has room. The caller holds mu.
 func (r *Registry) where(dst []found, c *container) []found {
 	stale := false
 	add := func(n *node, index int) {
@@ -75,10 +78,25 @@ func (r *Registry) where(dst []found, c *container) []found {
 			add(n, int(p.index))
 		}
 	}
+	if r.orders.copies > 0 {
+		dst = r.withoutTargets(dst, c)
+	}
 	if stale {
 		slices.SortStableFunc(dst, func(a, b found) int { return int(a.health) - int(b.health) })
 	}
 	return dst
+}
+
+// withoutTargets leaves out replicas that are being copied, or completed, as long as there are others:
+// most blocks may be missing there. The caller holds mu.
+func (r *Registry) withoutTargets(all []found, c *container) []found {
+	target := func(f found) bool {
+		return slices.ContainsFunc(r.orders.of[c.id], func(o *order) bool { return o.target == f.number && o.kind == muster.OrderCopy })
+	}
+	if !slices.ContainsFunc(all, func(f found) bool { return !target(f) }) {
+		return all
+	}
+	return slices.DeleteFunc(all, target)
 }
 
 // place returns where a container is, on nodes that it appends to nodes. The caller holds mu.
@@ -104,7 +122,7 @@ func (r *Registry) place(nodes []muster.NodeNumber, c *container) (muster.Placem
 
 // add makes a container known. The caller holds mu.
 func (r *Registry) add(c *container) {
-	r.containers[c.id] = c
+	r.containers[c.id], r.all = c, append(r.all, c)
 	if !c.closed {
 		o := r.open[c.replication]
 		if o == nil {
@@ -120,6 +138,7 @@ func (r *Registry) end(containers []*container) {
 	of := map[muster.Replication]struct{}{}
 	for _, c := range containers {
 		c.closed, c.since = true, r.seq
+		delete(r.lags, c.id)
 		of[c.replication] = struct{}{}
 	}
 	for replication := range of {

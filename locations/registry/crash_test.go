@@ -50,7 +50,7 @@ type survivor struct {
 
 	nodes      map[string]known            // by id
 	containers map[uint64]muster.Placement // members and whether closed
-	given      map[registry.BlockID]struct{}
+	given      map[muster.BlockID]struct{}
 	maybe      []func() // what may have happened, though it was not acknowledged
 }
 
@@ -73,7 +73,7 @@ func TestCrashesLoseNothingAcknowledged(t *testing.T) {
 	overSeeds(t, 15, func(t *testing.T, rng *rand.Rand) {
 		s := &survivor{
 			t: t, rng: rng, mem: vfs.NewStrictMem(), disk: &faultyDisk{},
-			nodes: map[string]known{}, containers: map[uint64]muster.Placement{}, given: map[registry.BlockID]struct{}{},
+			nodes: map[string]known{}, containers: map[uint64]muster.Placement{}, given: map[muster.BlockID]struct{}{},
 		}
 		s.disk.failAfter(never, false)
 		s.open()
@@ -244,7 +244,7 @@ func (s *survivor) importSome() error {
 		for _, c := range all {
 			s.containers[c.Container] = muster.Placement{Container: c.Container, Replication: c.Replication, Closed: c.Closed, Nodes: c.Members}
 			for l := range c.NextLocalID {
-				s.given[registry.BlockID{Container: c.Container, LocalID: l}] = struct{}{}
+				s.given[muster.BlockID{Container: c.Container, LocalID: l}] = struct{}{}
 			}
 		}
 	}

@@ -11,6 +11,9 @@
 // [Registry.Lookup], and follow the topology by [Registry.Topology]. Writers call
 // [Registry.Allocate].
 //
+// Heartbeats carry what datanodes say of their disks and of unfinished blocks, and the results of
+// orders; the answer names all orders that a datanode is to carry out, until it has told the result.
+//
 // # State
 //
 // On the disk is what cannot be learnt again: containers with their replication, members and
@@ -31,12 +34,36 @@
 //
 // # Where blocks go
 //
-// To open containers, in turn, whose members are all in service. A container that is full, or of
-// which a member is drained, in maintenance, dead, or has closed or lost it, gets none, and is
-// closed when there is need of others. Members of a new one are the datanodes with the fewest open
-// containers, by rack: the second replica on another rack than the first, the third on the rack of
-// the second, all others, and those of erasure-coded containers, where the fewest are so far. If
-// there is one rack, all are on it. Fewer datanodes than replicas is ErrUnavailable.
+// To open containers, in turn, whose members are all in service and have a disk with room. A
+// container that is full, or of which a member is drained, in maintenance, dead, or has closed,
+// lost or damaged it, gets none, and is closed when there is need of others. Members of a new one
+// are the datanodes with the fewest open containers, by rack: the second replica on another rack
+// than the first, the third on the rack of the second, all others, and those of erasure-coded
+// containers, where the fewest are so far. If there is one rack, all are on it. Fewer datanodes
+// than replicas is ErrUnavailable.
+//
+// # Orders
+//
+// Every Options.PlanEvery, closed containers of whole copies are looked at. One that has too few
+// replicas is copied: those on dead datanodes are not there, nor are those on datanodes that are
+// drained, nor, once Options.ReplicaGrace is over, those that have fewer blocks than others and
+// cannot be completed where they are; maintenance is planned absence, and changes nothing. One
+// with damaged blocks, or with fewer than others for that long, is completed where it is. Of too
+// many replicas the surplus is dropped, when as many complete ones as are needed have been there
+// for that long, on datanodes in service that have reported all they have: first those that are
+// not complete, then those on the rack with the most. Open containers that take no more blocks, or of
+// which a replica lacks for Options.ReplicaGrace what another has, are closed, since only closed ones
+// are copied. Erasure-coded ones are never copied, nor is one
+// without any block.
+//
+// What is needed is decided by a function of a snapshot (planning.decide). Copies are bounded, in
+// all and for each datanode; containers with the fewest replicas come first. An order without
+// progress, by reports, for Options.OrderTimeout is withdrawn, and another one made, of another
+// datanode if there is one. Orders are in memory alone; but where copies may have come to be, or still
+// may, is durable before a datanode hears of an order (Container.Targets), so that who deletes blocks
+// asks there too. After a start none is given before all
+// datanodes that are not dead have reported, or Options.DeadAfter is over, so that a restart
+// copies nothing.
 //
 // # Failure
 //

@@ -32,7 +32,7 @@ func beat(t *testing.T, r *registry.Registry, d time.Duration, some ...registry.
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(min(3*time.Second, time.Until(end))) {
 		for _, n := range some {
-			if _, err := r.Heartbeat(n.Number, n.Session); err != nil {
+			if _, err := r.Heartbeat(n.Number, n.Session, registry.Beat{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestSilentDatanodesAreStaleAndThenDead(t *testing.T) {
 		if age := r.Datanodes()[1].HeartbeatAge; age < 10*time.Minute {
 			t.Errorf("age %v", age)
 		}
-		if want, err := r.Heartbeat(dn[1].Number, dn[1].Session); err != nil || !want {
+		if want, err := r.Heartbeat(dn[1].Number, dn[1].Session, registry.Beat{}); err != nil || !want.Report {
 			t.Errorf("a dead datanode that speaks is asked for a report: %v, %v", want, err)
 		}
 		if got := states(r); got[1] != muster.InService {
@@ -165,13 +165,13 @@ func TestOfTwoDatanodesWithOneIDTheLastIsKnown(t *testing.T) {
 			if err != nil || second.Number != 0 || !strings.Contains(log.String(), "another id") {
 				t.Fatalf("%s: %+v, %v, %s", what, second, err, &log)
 			}
-			if _, err := r.Heartbeat(first.Number, first.Session); !errors.Is(err, muster.ErrExists) || !strings.Contains(err.Error(), g.Host) {
+			if _, err := r.Heartbeat(first.Number, first.Session, registry.Beat{}); !errors.Is(err, muster.ErrExists) || !strings.Contains(err.Error(), g.Host) {
 				t.Errorf("%s: heartbeat of the first: %v", what, err)
 			}
 			if _, err := r.Report(first.Number, first.Session, true, nil); !errors.Is(err, muster.ErrExists) {
 				t.Errorf("%s: report of the first: %v", what, err)
 			}
-			if want, err := r.Heartbeat(second.Number, second.Session); err != nil || !want {
+			if want, err := r.Heartbeat(second.Number, second.Session, registry.Beat{}); err != nil || !want.Report {
 				t.Errorf("%s: heartbeat of the second: %v, %v", what, want, err)
 			}
 			if got := lookup(t, r, 1).Nodes; len(got) != 1 {
@@ -180,7 +180,7 @@ func TestOfTwoDatanodesWithOneIDTheLastIsKnown(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if _, err := r.Heartbeat(first.Number, first.Session); !errors.Is(err, muster.ErrNotFound) {
+		if _, err := r.Heartbeat(first.Number, first.Session, registry.Beat{}); !errors.Is(err, muster.ErrNotFound) {
 			t.Errorf("the second is silent: %v", err)
 		}
 	})
@@ -206,7 +206,7 @@ func TestEachRegistrationFromElsewhereHasASessionOfItsOwn(t *testing.T) {
 	sessions := map[uint64]bool{}
 	for i, n := range all {
 		sessions[n.Session] = true
-		_, err := r.Heartbeat(n.Number, n.Session)
+		_, err := r.Heartbeat(n.Number, n.Session, registry.Beat{})
 		if known := r.Datanodes()[0].Node.Host == fmt.Sprint("host", i); known != (err == nil) || !known && !errors.Is(err, muster.ErrExists) {
 			t.Errorf("the datanode of host%d is known: %v, and hears %v", i, known, err)
 		}
@@ -257,7 +257,7 @@ func TestAFollowerHearsOfEveryChange(t *testing.T) {
 		silence := func() { time.Sleep(31 * time.Second) }
 		speak := func() {
 			for _, n := range dn {
-				if _, err := r.Heartbeat(n.Number, n.Session); err != nil {
+				if _, err := r.Heartbeat(n.Number, n.Session, registry.Beat{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -117,6 +117,8 @@ type ReportedReplica struct {
 	Node   muster.NodeNumber
 	Index  uint8 // erasure-coded: from 1
 	Closed bool
+
+	Blocks, Bytes, Damaged uint64 // that are committed: how many, their bytes, and how many are damaged
 }
 
 // Container is all that is known of one container.
@@ -127,6 +129,7 @@ type Container struct {
 	Replication muster.Replication  // whatever the outcome is
 	Members     []muster.NodeNumber // chosen when it was made; erasure-coded: by replica index
 	Replicas    []ReportedReplica   // that were reported and not since reported to be gone, of dead datanodes too
+	Targets     []muster.NodeNumber // that were ordered to copy it, and may have, or may still get, some of it
 	Nodes       []muster.Node       // that are named here, each once
 }
 
@@ -152,12 +155,13 @@ func (r *Registry) container(id uint64) (Container, numbers, error) {
 	if c == nil {
 		return Container{}, named, o.Err
 	}
-	d := Container{Outcome: o, NextLocalID: c.next, Closed: c.closed, Replication: c.replication, Members: slices.Clone(c.members)}
+	d := Container{Outcome: o, NextLocalID: c.next, Closed: c.closed, Replication: c.replication, Members: slices.Clone(c.members), Targets: slices.Clone(r.targets[id])}
 	named.add(c.members...)
+	named.add(d.Targets...)
 	named.add(o.Placement.Nodes...)
 	for _, p := range c.replicas {
 		if p.counts(r.nodes[p.node]) {
-			d.Replicas = append(d.Replicas, ReportedReplica{p.node, p.index, p.closed})
+			d.Replicas = append(d.Replicas, ReportedReplica{p.node, p.index, p.closed, uint64(p.blocks), p.bytes, uint64(p.damaged)})
 			named.add(p.node)
 		}
 	}

@@ -69,7 +69,7 @@ func (m *model) restart() {
 			m.t.Fatal(err)
 		}
 	}
-	r, err := registry.Open("locations", registry.Options{FS: m.fs, DeadAfter: 90 * time.Second, ReportGrace: 2 * time.Minute})
+	r, err := registry.Open("locations", registry.Options{FS: m.fs, DeadAfter: 90 * time.Second, ReportGrace: 2 * time.Minute, PlanEvery: -1})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func (m *model) another(at int) {
 	if m.health(number) == muster.InService {
 		want = muster.ErrExists
 	}
-	_, err := m.r.Heartbeat(number, n.former)
+	_, err := m.r.Heartbeat(number, n.former, registry.Beat{})
 	_, reportErr := m.r.Report(number, n.former, true, nil)
 	if !errors.Is(err, want) || !errors.Is(reportErr, want) {
 		m.t.Fatalf("another %s: %v and %v, want %v", n.g.ID, err, reportErr, want)
@@ -264,8 +264,8 @@ func (m *model) pass() {
 	m.look()
 	for _, l := range live {
 		n := m.nodes[l.Number]
-		asked, err := m.r.Heartbeat(l.Number, l.Session)
-		if err != nil || asked != n.asked {
+		asked, err := m.r.Heartbeat(l.Number, l.Session, registry.Beat{})
+		if err != nil || asked.Report != n.asked {
 			m.t.Fatalf("heartbeat of %s: asked %v, want %v; %v", n.g.ID, asked, n.asked, err)
 		}
 		n.last = time.Now()

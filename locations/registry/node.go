@@ -36,6 +36,7 @@ type Datanode struct {
 	Containers   int              // that it reported to have
 	HeartbeatAge time.Duration    // -1: none since the start
 	Reported     bool             // it has reported all its containers since the start
+	Disks        []muster.Disk    // of its last heartbeat; never changed
 }
 
 // node is a datanode. The registry's mu guards it but for what never changes.
@@ -49,6 +50,8 @@ type node struct {
 	want       bool             // a full report
 	seen       uint32           // the number of the newest full report that is complete; 0: none
 	containers int              // replicas that count
+	beat       Beat             // the last, without its results
+	orders     []*order         // under way, from the oldest
 
 	reports sync.Mutex // held while a report is taken, before mu
 }
@@ -58,7 +61,9 @@ func (n *node) state() muster.NodeState { return max(n.wanted, n.health) }
 
 // takesBlocks says whether new blocks may go to a datanode. One that has not been heard of since
 // the start may be gone.
-func (n *node) takesBlocks() bool { return n.state() == muster.InService && !n.last.IsZero() }
+func (n *node) takesBlocks() bool {
+	return n.state() == muster.InService && !n.last.IsZero() && n.beat.room()
+}
 
 func (n *node) describe() muster.Node {
 	return muster.Node{
@@ -138,24 +143,6 @@ func (r *Registry) moved(n *node, g Registration) {
 	n.rack, _ = r.rackOf(&n.Registration)
 	r.heard(n)
 	r.publish()
-}
-
-// Heartbeat notes that a datanode lives, and says whether a full report is wanted of it.
-// ErrNotFound: the registry was restarted; register again. ErrExists: another datanode has the
-// same id.
-func (r *Registry) Heartbeat(number muster.NodeNumber, session uint64) (report bool, err error) {
-	if err := r.alive(); err != nil {
-		return false, err
-	}
-	r.counts.heartbeats.Add(1)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n, err := r.node(number, session)
-	if err != nil {
-		return false, err
-	}
-	r.heard(n)
-	return n.want, nil
 }
 
 // node finds a datanode by a registration since the start. The caller holds mu.
@@ -268,7 +255,7 @@ func (r *Registry) Datanodes() []Datanode {
 }
 
 func (n *node) show(now time.Time) Datanode {
-	d := Datanode{Node: n.describe(), Wanted: n.wanted, Health: n.health, Containers: n.containers, HeartbeatAge: -1, Reported: n.seen > 0}
+	d := Datanode{Node: n.describe(), Wanted: n.wanted, Health: n.health, Containers: n.containers, HeartbeatAge: -1, Reported: n.seen > 0, Disks: n.beat.Disks}
 	if !n.last.IsZero() {
 		d.HeartbeatAge = now.Sub(n.last)
 	}

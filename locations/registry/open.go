@@ -13,7 +13,7 @@ import (
 )
 
 // format is the format of all files in a registry's folder.
-var format = store.Format{Name: "locations", Version: 1}
+var format = store.Format{Name: "locations", Version: 2}
 
 // cacheBytes is the store's block cache. All that the store has is read once, when it is opened.
 const cacheBytes = 1 << 20
@@ -29,8 +29,9 @@ func Open(dir string, o Options) (*Registry, error) {
 	}
 	r := &Registry{
 		opts: o.withDefaults(), boot: 1 + rand.Uint64N(math.MaxUint64), started: time.Now(), stop: make(chan struct{}),
-		byID: map[string]*node{}, containers: map[uint64]*container{}, open: map[muster.Replication]*openContainers{},
+		byID: map[string]*node{}, containers: map[uint64]*container{}, targets: map[uint64][]muster.NodeNumber{}, open: map[muster.Replication]*openContainers{}, lags: map[uint64]lag{},
 	}
+	r.orders = orders{byID: map[uint64]*order{}, of: map[uint64][]*order{}, memories: map[uint64]*memory{}, last: r.boot}
 	r.writer = writer{registry: r, queue: make(chan *change), stopped: make(chan struct{})}
 	mapping, text, err := r.readMapping()
 	if err != nil {
@@ -47,6 +48,9 @@ func Open(dir string, o Options) (*Registry, error) {
 	r.running.Go(r.writer.run)
 	r.running.Go(r.watch)
 	r.running.Go(r.watchHealth)
+	if r.opts.PlanEvery > 0 {
+		r.running.Go(r.replicate)
+	}
 	if o.MappingFile != "" {
 		r.running.Go(func() { r.watchMapping(text) })
 	}
@@ -76,7 +80,10 @@ func (r *Registry) load() error {
 		return err
 	}
 	if r.store.Existed() {
-		return r.checkLoaded()
+		if err := r.checkLoaded(); err != nil {
+			return err
+		}
+		return r.upgrade()
 	}
 	if len(r.nodes) > 0 || len(r.containers) > 0 {
 		return r.store.Incomplete()
@@ -110,9 +117,13 @@ func (r *Registry) loadEntry(key, value []byte) (err error) {
 	switch {
 	case len(key) == 9 && key[0] == tagContainer:
 		return r.loadContainer(binary.BigEndian.Uint64(key[1:]), value)
+	case len(key) == 5 && key[0] == tagBlockKey:
+		return r.loadBlockKey(binary.BigEndian.Uint32(key[1:]), value)
 	case len(key) == 1 && key[0] == tagCounters:
 		r.counters, err = decodeCounters(value)
 		return err
+	case len(key) == targetKeyLen && key[0] == tagTarget:
+		return r.loadTarget(key, value)
 	case len(key) == 5 && key[0] == tagNode:
 		return r.loadNode(muster.NodeNumber(binary.BigEndian.Uint32(key[1:])), value)
 	}
@@ -149,6 +160,13 @@ func (r *Registry) loadNode(number muster.NodeNumber, value []byte) error {
 func (r *Registry) checkLoaded() error {
 	if r.counters.next == 0 || int(r.counters.nodes) != len(r.nodes) {
 		return corrupt("%d datanodes, and %d were counted", len(r.nodes), r.counters.nodes)
+	}
+	for id, nodes := range r.targets {
+		for _, n := range nodes {
+			if r.containers[id] == nil || int(n) >= len(r.nodes) {
+				return corrupt("datanode %d of %d is a target of container %d", n, len(r.nodes), id)
+			}
+		}
 	}
 	for id, c := range r.containers {
 		if id == 0 || id >= r.counters.next {

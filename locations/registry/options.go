@@ -38,6 +38,24 @@ type Options struct {
 	ContainerBlocks int
 	// OpenContainers is how many containers of one replication take blocks at a time; 0 is 8.
 	OpenContainers int
+	// KeyEvery is how often there is a new key for block tokens; 0 is 24 h. KeyLife is how long a key is
+	// good, and must be longer; 0 is 9 days.
+	KeyEvery, KeyLife time.Duration
+	// Now is the clock that block keys go by; nil is time.Now.
+	Now func() time.Time
+	// PlanEvery is how often the registry looks whether containers have as many complete replicas as
+	// they should, and orders datanodes to copy and to drop some; 0 is 10 s, less than 0 is never. It
+	// walks over 100,000 containers each time.
+	PlanEvery time.Duration
+	// MaxCopies and MaxCopiesPerNode bound the copies under way: in all, and of a datanode as the
+	// source, and as the target; 0 is 20 and 2.
+	MaxCopies, MaxCopiesPerNode int
+	// OrderTimeout is how long an order may make no progress before another is made in its place;
+	// 0 is 10 min.
+	OrderTimeout time.Duration
+	// ReplicaGrace is how long a replica has fewer blocks than others before the rest is copied there
+	// (once more as long if the container is open, and has to be closed first), and how long a container has too many replicas before one is dropped; 0 is 5 min.
+	ReplicaGrace time.Duration
 	// MemTableBytes is the size of the store's table of new entries in memory; 0 is 4 MiB.
 	MemTableBytes int64
 	// Logger gets what the registry has to say; nil discards it.
@@ -56,7 +74,15 @@ const (
 	defaultReportGrace     = time.Minute
 	defaultContainerBlocks = 1000
 	defaultOpenContainers  = 8
+	defaultKeyEvery        = 24 * time.Hour
+	defaultKeyLife         = 9 * 24 * time.Hour
 	defaultMemTableBytes   = 4 << 20
+
+	defaultPlanEvery        = 10 * time.Second
+	defaultMaxCopies        = 20
+	defaultMaxCopiesPerNode = 2
+	defaultOrderTimeout     = 10 * time.Minute
+	defaultReplicaGrace     = 5 * time.Minute
 )
 
 // Validate names the first setting that is out of bounds.
@@ -65,7 +91,7 @@ func (o Options) Validate() error {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
-	}{{"heartbeat", o.Heartbeat}, {"mapping check", o.MappingCheck}, {"report grace", o.ReportGrace}} {
+	}{{"heartbeat", o.Heartbeat}, {"mapping check", o.MappingCheck}, {"report grace", o.ReportGrace}, {"order timeout", o.OrderTimeout}, {"replica grace", o.ReplicaGrace}} {
 		if d.d < time.Millisecond {
 			return fmt.Errorf("%w: %s %v; at least 1 ms", muster.ErrInvalid, d.name, d.d)
 		}
@@ -79,16 +105,21 @@ func (o Options) Validate() error {
 		return fmt.Errorf("%w: %d blocks a container; from 1 to %d", muster.ErrInvalid, o.ContainerBlocks, maxContainerBlocks)
 	case o.OpenContainers < 1 || o.OpenContainers > maxOpenContainers:
 		return fmt.Errorf("%w: %d open containers; from 1 to %d", muster.ErrInvalid, o.OpenContainers, maxOpenContainers)
+	case o.PlanEvery > 0 && o.PlanEvery < time.Millisecond:
+		return fmt.Errorf("%w: replicas are looked after every %v; at least every 1 ms, or less than 0 for never", muster.ErrInvalid, o.PlanEvery)
+	case o.MaxCopies < 1 || o.MaxCopies > maxMaxCopies || o.MaxCopiesPerNode < 1 || o.MaxCopiesPerNode > maxMaxCopies:
+		return fmt.Errorf("%w: %d copies at a time, and %d of a datanode; from 1 to %d", muster.ErrInvalid, o.MaxCopies, o.MaxCopiesPerNode, maxMaxCopies)
 	case o.MemTableBytes < minMemTableBytes || o.MemTableBytes > maxMemTableBytes:
 		return fmt.Errorf("%w: memtable of %d bytes; from %d to %d", muster.ErrInvalid, o.MemTableBytes, minMemTableBytes, maxMemTableBytes)
 	}
-	return o.Schema.Validate()
+	return cmp.Or(o.validateKeys(), o.Schema.Validate())
 }
 
 // The bounds of Options.
 const (
 	maxContainerBlocks = 1 << 30
 	maxOpenContainers  = 1000
+	maxMaxCopies       = 10_000
 	minMemTableBytes   = 64 << 10
 	maxMemTableBytes   = 2 << 30
 )
@@ -102,7 +133,13 @@ func (o Options) withDefaults() Options {
 	o.ReportGrace = cmp.Or(o.ReportGrace, defaultReportGrace)
 	o.ContainerBlocks = cmp.Or(o.ContainerBlocks, defaultContainerBlocks)
 	o.OpenContainers = cmp.Or(o.OpenContainers, defaultOpenContainers)
+	o.PlanEvery = cmp.Or(o.PlanEvery, defaultPlanEvery)
+	o.MaxCopies = cmp.Or(o.MaxCopies, defaultMaxCopies)
+	o.MaxCopiesPerNode = cmp.Or(o.MaxCopiesPerNode, defaultMaxCopiesPerNode)
+	o.OrderTimeout = cmp.Or(o.OrderTimeout, defaultOrderTimeout)
+	o.ReplicaGrace = cmp.Or(o.ReplicaGrace, defaultReplicaGrace)
 	o.MemTableBytes = cmp.Or(o.MemTableBytes, defaultMemTableBytes)
+	o.keyDefaults()
 	o.Schema = o.Schema.Explicit()
 	if o.FS == nil {
 		o.FS = vfs.Default

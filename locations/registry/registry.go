@@ -24,14 +24,23 @@ type Registry struct {
 	// changed by the writer alone.
 	mu         sync.Mutex
 	counters   counters
-	nodes      []*node // by number
+	keys       []blockKey // of block tokens, by id
+	nodes      []*node    // by number
 	byID       map[string]*node
 	containers map[uint64]*container
+	targets    map[uint64][]muster.NodeNumber // by container: durable, see targets.go
 	open       map[muster.Replication]*openContainers
+	lags       map[uint64]lag // by open container
 	mapping    *topology.Mapping
 	warning    string // why the newest mapping file is not in use
 	seq        uint32 // of the last full report that began
 	settled    bool   // all datanodes that live have reported, or the time for that is over
+
+	all            []*container // in the order in which they became known
+	orders         orders
+	reported       bool  // orders may be given
+	counted        round // the last that is over
+	unfinishedTurn int   // the number of the datanode with which the next list of unfinished blocks begins
 
 	view    atomic.Pointer[view]
 	counts  counts
@@ -96,6 +105,12 @@ type Stats struct {
 	Heartbeats uint64
 	Allocated  uint64 // blocks
 	Syncs      uint64 // waits for the disk
+
+	// Closed containers that have too few complete replicas, too many, and none at all since those
+	// who had one are dead, when all were looked at last. Those without any block do not count.
+	UnderReplicated, Surplus, Missing int
+	Copies, Drops                     int    // orders under way
+	OrdersDone, OrdersFailed          uint64 // orders that have ended
 }
 
 // Stats returns the counters.
@@ -116,6 +131,9 @@ func (r *Registry) Stats() Stats {
 			s.Dead++
 		}
 	}
+	s.UnderReplicated, s.Surplus, s.Missing = r.counted.missing, r.counted.surplus, r.counted.lost
+	s.Copies, s.Drops = r.orders.copies, len(r.orders.byID)-r.orders.copies
+	s.OrdersDone, s.OrdersFailed = r.orders.done, r.orders.failed
 	for _, o := range r.open {
 		s.Open += len(o.list) + len(o.full)
 	}

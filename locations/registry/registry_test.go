@@ -188,22 +188,22 @@ func TestRegistrationsAreChecked(t *testing.T) {
 func TestWhoHasNoSessionRegistersAgain(t *testing.T) {
 	r := open(t, registry.Options{})
 	n := join(t, r, 1, "/r")[0]
-	if want, err := r.Heartbeat(n.Number, n.Session); err != nil || !want {
+	if want, err := r.Heartbeat(n.Number, n.Session, registry.Beat{}); err != nil || !want.Report {
 		t.Errorf("first heartbeat: %v, %v", want, err)
 	}
 	report(t, r, n)
-	if want, err := r.Heartbeat(n.Number, n.Session); err != nil || want {
+	if want, err := r.Heartbeat(n.Number, n.Session, registry.Beat{}); err != nil || want.Report {
 		t.Errorf("after its report: %v, %v", want, err)
 	}
 	join(t, r, 1, "/r")
-	if want, err := r.Heartbeat(n.Number, n.Session); err != nil || !want {
+	if want, err := r.Heartbeat(n.Number, n.Session, registry.Beat{}); err != nil || !want.Report {
 		t.Errorf("after it registered again: %v, %v", want, err)
 	}
 	for _, c := range []struct {
 		number  muster.NodeNumber
 		session uint64
 	}{{n.Number, n.Session + 1}, {n.Number, 0}, {n.Number + 1, n.Session}, {muster.NoNode, n.Session}} {
-		if _, err := r.Heartbeat(c.number, c.session); !errors.Is(err, muster.ErrNotFound) {
+		if _, err := r.Heartbeat(c.number, c.session, registry.Beat{}); !errors.Is(err, muster.ErrNotFound) {
 			t.Errorf("heartbeat of %+v: %v", c, err)
 		}
 		if _, err := r.Report(c.number, c.session, true, nil); !errors.Is(err, muster.ErrNotFound) {
@@ -297,12 +297,13 @@ func TestAClosedRegistryRefusesEveryCall(t *testing.T) {
 func everyCall(t *testing.T, r *registry.Registry, n registry.Registered) map[string]error {
 	all := map[string]error{}
 	_, all["register"] = r.Register(t.Context(), registration(77, ""))
-	_, all["heartbeat"] = r.Heartbeat(n.Number, n.Session)
+	_, all["heartbeat"] = r.Heartbeat(n.Number, n.Session, registry.Beat{})
 	_, all["report"] = r.Report(n.Number, n.Session, true, nil)
 	_, all["lookup"] = r.Lookup(t.Context(), []uint64{1})
 	_, all["allocate"] = r.Allocate(t.Context(), registry.AllocateRequest{Replication: three, Count: 1})
 	all["close"] = r.CloseContainer(t.Context(), 1)
 	all["import"] = r.Import(t.Context(), nil)
+	_, all["unfinished"] = r.Unfinished()
 	_, all["container"] = r.Container(1)
 	_, all["state"] = r.SetNodeState(t.Context(), "dn0", muster.Draining)
 	_, all["topology"] = r.Topology(t.Context(), 0, 0, time.Minute)

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/muster-fs/muster"
@@ -13,6 +14,8 @@ type Replica struct {
 	Index     uint8 // erasure-coded: from 1; else 0
 	Closed    bool  // no block is added to it any more
 	Gone      bool  // of a report that is not full: it was removed
+
+	Blocks, Bytes, Damaged uint64 // that are committed: how many, their bytes, and how many are damaged
 }
 
 // step is for how many containers mu is held at a time.
@@ -109,12 +112,16 @@ func (t *taking) note(c *container, p Replica) {
 		t.named++
 	}
 	old.seen, old.index, old.closed, old.gone = t.seen, p.Index, p.Closed, p.Gone
+	old.blocks, old.bytes, old.damaged = fitting(p.Blocks), p.Bytes, fitting(p.Damaged)
 	if after := old.counts(t.node); after != before {
 		if t.node.containers++; before {
 			t.node.containers -= 2
 		}
 	}
 }
+
+// fitting is a count in as many bits as are kept of it.
+func fitting(count uint64) uint32 { return uint32(min(count, math.MaxUint32)) }
 
 func (t *taking) end() {
 	if !t.full {

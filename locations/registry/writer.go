@@ -97,6 +97,12 @@ func (b *batch) set(key, value []byte) {
 	}
 }
 
+func (b *batch) delete(key []byte) {
+	if b.err == nil {
+		b.err = store.Error(b.b.Delete(key, nil))
+	}
+}
+
 func (b *batch) container(id uint64, c *containerRecord) {
 	b.set(containerKey(id), appendContainer(nil, c))
 }

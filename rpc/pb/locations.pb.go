@@ -367,6 +367,9 @@ type HeartbeatRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Disks         []*Disk                `protobuf:"bytes,3,rep,name=disks,proto3" json:"disks,omitempty"`           // none: a datanode without any
+	Unfinished    []*UnfinishedBlock     `protobuf:"bytes,4,rep,name=unfinished,proto3" json:"unfinished,omitempty"` // written long ago and not committed; not all, if there are many
+	Results       []*OrderResult         `protobuf:"bytes,5,rep,name=results,proto3" json:"results,omitempty"`       // of orders that have ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,9 +418,31 @@ func (x *HeartbeatRequest) GetSession() uint64 {
 	return 0
 }
 
+func (x *HeartbeatRequest) GetDisks() []*Disk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *HeartbeatRequest) GetUnfinished() []*UnfinishedBlock {
+	if x != nil {
+		return x.Unfinished
+	}
+	return nil
+}
+
+func (x *HeartbeatRequest) GetResults() []*OrderResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
 type HeartbeatReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Report        bool                   `protobuf:"varint,1,opt,name=report,proto3" json:"report,omitempty"` // send a full report
+	Orders        []*Order               `protobuf:"bytes,2,rep,name=orders,proto3" json:"orders,omitempty"`  // those to be carried out; one that is under way may come again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,6 +484,296 @@ func (x *HeartbeatReply) GetReport() bool {
 	return false
 }
 
+func (x *HeartbeatReply) GetOrders() []*Order {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+// Disk is how one of a datanode's disks is.
+type Disk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`          // its folder
+	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`       // 0 ok, 1 full: takes no new blocks, 2 failed: taken out
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`    // why it is not ok
+	Capacity      uint64                 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"` // bytes
+	Used          uint64                 `protobuf:"varint,5,opt,name=used,proto3" json:"used,omitempty"`         // bytes of blocks
+	Free          uint64                 `protobuf:"varint,6,opt,name=free,proto3" json:"free,omitempty"`         // bytes that blocks may still take
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disk) Reset() {
+	*x = Disk{}
+	mi := &file_locations_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disk) ProtoMessage() {}
+
+func (x *Disk) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disk.ProtoReflect.Descriptor instead.
+func (*Disk) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Disk) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Disk) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *Disk) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Disk) GetCapacity() uint64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *Disk) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *Disk) GetFree() uint64 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+// UnfinishedBlock is a block that was written for a file and never committed.
+type UnfinishedBlock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         *BlockID               `protobuf:"bytes,1,opt,name=block,proto3" json:"block,omitempty"`
+	File          uint64                 `protobuf:"varint,2,opt,name=file,proto3" json:"file,omitempty"`                // inode id
+	AgeMs         int64                  `protobuf:"varint,3,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"` // since it was last written to
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfinishedBlock) Reset() {
+	*x = UnfinishedBlock{}
+	mi := &file_locations_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfinishedBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfinishedBlock) ProtoMessage() {}
+
+func (x *UnfinishedBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfinishedBlock.ProtoReflect.Descriptor instead.
+func (*UnfinishedBlock) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UnfinishedBlock) GetBlock() *BlockID {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+func (x *UnfinishedBlock) GetFile() uint64 {
+	if x != nil {
+		return x.File
+	}
+	return 0
+}
+
+func (x *UnfinishedBlock) GetAgeMs() int64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
+// Order is work that the location service has for a datanode.
+type Order struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          uint32                 `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"` // 1 copy: get the blocks of the container that are missing here; 2 drop: remove the replica
+	Container     uint64                 `protobuf:"varint,3,opt,name=container,proto3" json:"container,omitempty"`
+	Sources       []*Node                `protobuf:"bytes,4,rep,name=sources,proto3" json:"sources,omitempty"` // copy: datanodes that have it, the best first
+	Closed        bool                   `protobuf:"varint,5,opt,name=closed,proto3" json:"closed,omitempty"`  // of the container
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Order) Reset() {
+	*x = Order{}
+	mi := &file_locations_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Order) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Order) ProtoMessage() {}
+
+func (x *Order) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Order.ProtoReflect.Descriptor instead.
+func (*Order) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Order) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Order) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Order) GetContainer() uint64 {
+	if x != nil {
+		return x.Container
+	}
+	return 0
+}
+
+func (x *Order) GetSources() []*Node {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *Order) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
+type OrderResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // 0: done
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderResult) Reset() {
+	*x = OrderResult{}
+	mi := &file_locations_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderResult) ProtoMessage() {}
+
+func (x *OrderResult) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
+func (*OrderResult) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *OrderResult) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *OrderResult) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *OrderResult) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`   // first message only
@@ -472,7 +787,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_locations_proto_msgTypes[6]
+	mi := &file_locations_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +799,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[6]
+	mi := &file_locations_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +812,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{6}
+	return file_locations_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportRequest) GetNumber() uint32 {
@@ -540,14 +855,17 @@ type Replica struct {
 	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
 	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"` // erasure-coded: from 1
 	Closed        bool                   `protobuf:"varint,3,opt,name=closed,proto3" json:"closed,omitempty"`
-	Gone          bool                   `protobuf:"varint,4,opt,name=gone,proto3" json:"gone,omitempty"` // of a report that is not full: it was removed
+	Gone          bool                   `protobuf:"varint,4,opt,name=gone,proto3" json:"gone,omitempty"`       // of a report that is not full: it was removed
+	Blocks        uint64                 `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`   // committed
+	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`     // of them
+	Damaged       uint64                 `protobuf:"varint,7,opt,name=damaged,proto3" json:"damaged,omitempty"` // of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_locations_proto_msgTypes[7]
+	mi := &file_locations_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +877,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[7]
+	mi := &file_locations_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +890,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{7}
+	return file_locations_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Replica) GetContainer() uint64 {
@@ -603,6 +921,27 @@ func (x *Replica) GetGone() bool {
 	return false
 }
 
+func (x *Replica) GetBlocks() uint64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *Replica) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Replica) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
+	}
+	return 0
+}
+
 type ReportReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Unknown       uint64                 `protobuf:"varint,1,opt,name=unknown,proto3" json:"unknown,omitempty"` // replicas of containers that the service does not know
@@ -612,7 +951,7 @@ type ReportReply struct {
 
 func (x *ReportReply) Reset() {
 	*x = ReportReply{}
-	mi := &file_locations_proto_msgTypes[8]
+	mi := &file_locations_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +963,7 @@ func (x *ReportReply) String() string {
 func (*ReportReply) ProtoMessage() {}
 
 func (x *ReportReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[8]
+	mi := &file_locations_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +976,7 @@ func (x *ReportReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportReply.ProtoReflect.Descriptor instead.
 func (*ReportReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{8}
+	return file_locations_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportReply) GetUnknown() uint64 {
@@ -658,7 +997,7 @@ type AllocateRequest struct {
 
 func (x *AllocateRequest) Reset() {
 	*x = AllocateRequest{}
-	mi := &file_locations_proto_msgTypes[9]
+	mi := &file_locations_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +1009,7 @@ func (x *AllocateRequest) String() string {
 func (*AllocateRequest) ProtoMessage() {}
 
 func (x *AllocateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[9]
+	mi := &file_locations_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +1022,7 @@ func (x *AllocateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocateRequest.ProtoReflect.Descriptor instead.
 func (*AllocateRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{9}
+	return file_locations_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AllocateRequest) GetReplication() uint32 {
@@ -717,7 +1056,7 @@ type BlockID struct {
 
 func (x *BlockID) Reset() {
 	*x = BlockID{}
-	mi := &file_locations_proto_msgTypes[10]
+	mi := &file_locations_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +1068,7 @@ func (x *BlockID) String() string {
 func (*BlockID) ProtoMessage() {}
 
 func (x *BlockID) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[10]
+	mi := &file_locations_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +1081,7 @@ func (x *BlockID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockID.ProtoReflect.Descriptor instead.
 func (*BlockID) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{10}
+	return file_locations_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BlockID) GetContainer() uint64 {
@@ -770,7 +1109,7 @@ type AllocateReply struct {
 
 func (x *AllocateReply) Reset() {
 	*x = AllocateReply{}
-	mi := &file_locations_proto_msgTypes[11]
+	mi := &file_locations_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +1121,7 @@ func (x *AllocateReply) String() string {
 func (*AllocateReply) ProtoMessage() {}
 
 func (x *AllocateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[11]
+	mi := &file_locations_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +1134,7 @@ func (x *AllocateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllocateReply.ProtoReflect.Descriptor instead.
 func (*AllocateReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{11}
+	return file_locations_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AllocateReply) GetBlocks() []*BlockID {
@@ -828,7 +1167,7 @@ type LookupRequest struct {
 
 func (x *LookupRequest) Reset() {
 	*x = LookupRequest{}
-	mi := &file_locations_proto_msgTypes[12]
+	mi := &file_locations_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +1179,7 @@ func (x *LookupRequest) String() string {
 func (*LookupRequest) ProtoMessage() {}
 
 func (x *LookupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[12]
+	mi := &file_locations_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +1192,7 @@ func (x *LookupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupRequest.ProtoReflect.Descriptor instead.
 func (*LookupRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{12}
+	return file_locations_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LookupRequest) GetContainers() []uint64 {
@@ -873,7 +1212,7 @@ type LookupReply struct {
 
 func (x *LookupReply) Reset() {
 	*x = LookupReply{}
-	mi := &file_locations_proto_msgTypes[13]
+	mi := &file_locations_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1224,7 @@ func (x *LookupReply) String() string {
 func (*LookupReply) ProtoMessage() {}
 
 func (x *LookupReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[13]
+	mi := &file_locations_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1237,7 @@ func (x *LookupReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupReply.ProtoReflect.Descriptor instead.
 func (*LookupReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{13}
+	return file_locations_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LookupReply) GetPlacements() []*Placement {
@@ -926,7 +1265,7 @@ type TopologyRequest struct {
 
 func (x *TopologyRequest) Reset() {
 	*x = TopologyRequest{}
-	mi := &file_locations_proto_msgTypes[14]
+	mi := &file_locations_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1277,7 @@ func (x *TopologyRequest) String() string {
 func (*TopologyRequest) ProtoMessage() {}
 
 func (x *TopologyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[14]
+	mi := &file_locations_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1290,7 @@ func (x *TopologyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyRequest.ProtoReflect.Descriptor instead.
 func (*TopologyRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{14}
+	return file_locations_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TopologyRequest) GetBoot() uint64 {
@@ -990,7 +1329,7 @@ type TopologyReply struct {
 
 func (x *TopologyReply) Reset() {
 	*x = TopologyReply{}
-	mi := &file_locations_proto_msgTypes[15]
+	mi := &file_locations_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1341,7 @@ func (x *TopologyReply) String() string {
 func (*TopologyReply) ProtoMessage() {}
 
 func (x *TopologyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[15]
+	mi := &file_locations_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1354,7 @@ func (x *TopologyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopologyReply.ProtoReflect.Descriptor instead.
 func (*TopologyReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{15}
+	return file_locations_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TopologyReply) GetBoot() uint64 {
@@ -1079,7 +1418,7 @@ type Level struct {
 
 func (x *Level) Reset() {
 	*x = Level{}
-	mi := &file_locations_proto_msgTypes[16]
+	mi := &file_locations_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1430,7 @@ func (x *Level) String() string {
 func (*Level) ProtoMessage() {}
 
 func (x *Level) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[16]
+	mi := &file_locations_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1443,7 @@ func (x *Level) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Level.ProtoReflect.Descriptor instead.
 func (*Level) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{16}
+	return file_locations_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Level) GetName() string {
@@ -1145,7 +1484,7 @@ type RackRule struct {
 
 func (x *RackRule) Reset() {
 	*x = RackRule{}
-	mi := &file_locations_proto_msgTypes[17]
+	mi := &file_locations_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1496,7 @@ func (x *RackRule) String() string {
 func (*RackRule) ProtoMessage() {}
 
 func (x *RackRule) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[17]
+	mi := &file_locations_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1509,7 @@ func (x *RackRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RackRule.ProtoReflect.Descriptor instead.
 func (*RackRule) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{17}
+	return file_locations_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RackRule) GetMatch() string {
@@ -1196,7 +1535,7 @@ type CloseContainerRequest struct {
 
 func (x *CloseContainerRequest) Reset() {
 	*x = CloseContainerRequest{}
-	mi := &file_locations_proto_msgTypes[18]
+	mi := &file_locations_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1547,7 @@ func (x *CloseContainerRequest) String() string {
 func (*CloseContainerRequest) ProtoMessage() {}
 
 func (x *CloseContainerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[18]
+	mi := &file_locations_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1560,7 @@ func (x *CloseContainerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseContainerRequest.ProtoReflect.Descriptor instead.
 func (*CloseContainerRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{18}
+	return file_locations_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CloseContainerRequest) GetContainer() uint64 {
@@ -1239,7 +1578,7 @@ type CloseContainerReply struct {
 
 func (x *CloseContainerReply) Reset() {
 	*x = CloseContainerReply{}
-	mi := &file_locations_proto_msgTypes[19]
+	mi := &file_locations_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1590,7 @@ func (x *CloseContainerReply) String() string {
 func (*CloseContainerReply) ProtoMessage() {}
 
 func (x *CloseContainerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[19]
+	mi := &file_locations_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1603,7 @@ func (x *CloseContainerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseContainerReply.ProtoReflect.Descriptor instead.
 func (*CloseContainerReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{19}
+	return file_locations_proto_rawDescGZIP(), []int{23}
 }
 
 type DatanodesRequest struct {
@@ -1275,7 +1614,7 @@ type DatanodesRequest struct {
 
 func (x *DatanodesRequest) Reset() {
 	*x = DatanodesRequest{}
-	mi := &file_locations_proto_msgTypes[20]
+	mi := &file_locations_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1626,7 @@ func (x *DatanodesRequest) String() string {
 func (*DatanodesRequest) ProtoMessage() {}
 
 func (x *DatanodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[20]
+	mi := &file_locations_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1639,7 @@ func (x *DatanodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatanodesRequest.ProtoReflect.Descriptor instead.
 func (*DatanodesRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{20}
+	return file_locations_proto_rawDescGZIP(), []int{24}
 }
 
 type DatanodesReply struct {
@@ -1312,7 +1651,7 @@ type DatanodesReply struct {
 
 func (x *DatanodesReply) Reset() {
 	*x = DatanodesReply{}
-	mi := &file_locations_proto_msgTypes[21]
+	mi := &file_locations_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1663,7 @@ func (x *DatanodesReply) String() string {
 func (*DatanodesReply) ProtoMessage() {}
 
 func (x *DatanodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[21]
+	mi := &file_locations_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1676,7 @@ func (x *DatanodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DatanodesReply.ProtoReflect.Descriptor instead.
 func (*DatanodesReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{21}
+	return file_locations_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DatanodesReply) GetDatanodes() []*Datanode {
@@ -1355,13 +1694,14 @@ type Datanode struct {
 	Containers     uint64                 `protobuf:"varint,4,opt,name=containers,proto3" json:"containers,omitempty"`
 	HeartbeatAgeMs int64                  `protobuf:"varint,5,opt,name=heartbeat_age_ms,json=heartbeatAgeMs,proto3" json:"heartbeat_age_ms,omitempty"` // -1: none since the service started
 	Reported       bool                   `protobuf:"varint,6,opt,name=reported,proto3" json:"reported,omitempty"`                                     // all its containers, since the service started
+	Disks          []*Disk                `protobuf:"bytes,7,rep,name=disks,proto3" json:"disks,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Datanode) Reset() {
 	*x = Datanode{}
-	mi := &file_locations_proto_msgTypes[22]
+	mi := &file_locations_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1713,7 @@ func (x *Datanode) String() string {
 func (*Datanode) ProtoMessage() {}
 
 func (x *Datanode) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[22]
+	mi := &file_locations_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1726,7 @@ func (x *Datanode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Datanode.ProtoReflect.Descriptor instead.
 func (*Datanode) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{22}
+	return file_locations_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Datanode) GetNode() *Node {
@@ -1431,6 +1771,13 @@ func (x *Datanode) GetReported() bool {
 	return false
 }
 
+func (x *Datanode) GetDisks() []*Disk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
 type ContainerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Container     uint64                 `protobuf:"varint,1,opt,name=container,proto3" json:"container,omitempty"`
@@ -1440,7 +1787,7 @@ type ContainerRequest struct {
 
 func (x *ContainerRequest) Reset() {
 	*x = ContainerRequest{}
-	mi := &file_locations_proto_msgTypes[23]
+	mi := &file_locations_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1799,7 @@ func (x *ContainerRequest) String() string {
 func (*ContainerRequest) ProtoMessage() {}
 
 func (x *ContainerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[23]
+	mi := &file_locations_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1812,7 @@ func (x *ContainerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerRequest.ProtoReflect.Descriptor instead.
 func (*ContainerRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{23}
+	return file_locations_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContainerRequest) GetContainer() uint64 {
@@ -1482,13 +1829,14 @@ type ContainerReply struct {
 	NextLocalId   uint64                 `protobuf:"varint,3,opt,name=next_local_id,json=nextLocalId,proto3" json:"next_local_id,omitempty"`
 	Members       []uint32               `protobuf:"varint,4,rep,packed,name=members,proto3" json:"members,omitempty"` // chosen when it was made: positions as in placements
 	Replicas      []*ReportedReplica     `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	Targets       []uint32               `protobuf:"varint,6,rep,packed,name=targets,proto3" json:"targets,omitempty"` // ordered to copy it, and may have, or still get, some of it: positions as in placements
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContainerReply) Reset() {
 	*x = ContainerReply{}
-	mi := &file_locations_proto_msgTypes[24]
+	mi := &file_locations_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1848,7 @@ func (x *ContainerReply) String() string {
 func (*ContainerReply) ProtoMessage() {}
 
 func (x *ContainerReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[24]
+	mi := &file_locations_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1861,7 @@ func (x *ContainerReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerReply.ProtoReflect.Descriptor instead.
 func (*ContainerReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{24}
+	return file_locations_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ContainerReply) GetPlacement() *Placement {
@@ -1551,18 +1899,28 @@ func (x *ContainerReply) GetReplicas() []*ReportedReplica {
 	return nil
 }
 
+func (x *ContainerReply) GetTargets() []uint32 {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
 type ReportedReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          uint32                 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"` // position in nodes plus one
 	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	Closed        bool                   `protobuf:"varint,3,opt,name=closed,proto3" json:"closed,omitempty"`
+	Blocks        uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"` // committed
+	Bytes         uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Damaged       uint64                 `protobuf:"varint,6,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportedReplica) Reset() {
 	*x = ReportedReplica{}
-	mi := &file_locations_proto_msgTypes[25]
+	mi := &file_locations_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1932,7 @@ func (x *ReportedReplica) String() string {
 func (*ReportedReplica) ProtoMessage() {}
 
 func (x *ReportedReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[25]
+	mi := &file_locations_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1945,7 @@ func (x *ReportedReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportedReplica.ProtoReflect.Descriptor instead.
 func (*ReportedReplica) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{25}
+	return file_locations_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReportedReplica) GetNode() uint32 {
@@ -1611,6 +1969,27 @@ func (x *ReportedReplica) GetClosed() bool {
 	return false
 }
 
+func (x *ReportedReplica) GetBlocks() uint64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *ReportedReplica) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ReportedReplica) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
+	}
+	return 0
+}
+
 type SetNodeStateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // id, or host if only one node has it
@@ -1621,7 +2000,7 @@ type SetNodeStateRequest struct {
 
 func (x *SetNodeStateRequest) Reset() {
 	*x = SetNodeStateRequest{}
-	mi := &file_locations_proto_msgTypes[26]
+	mi := &file_locations_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +2012,7 @@ func (x *SetNodeStateRequest) String() string {
 func (*SetNodeStateRequest) ProtoMessage() {}
 
 func (x *SetNodeStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[26]
+	mi := &file_locations_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +2025,7 @@ func (x *SetNodeStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeStateRequest.ProtoReflect.Descriptor instead.
 func (*SetNodeStateRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{26}
+	return file_locations_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetNodeStateRequest) GetNode() string {
@@ -1672,7 +2051,7 @@ type SetNodeStateReply struct {
 
 func (x *SetNodeStateReply) Reset() {
 	*x = SetNodeStateReply{}
-	mi := &file_locations_proto_msgTypes[27]
+	mi := &file_locations_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +2063,7 @@ func (x *SetNodeStateReply) String() string {
 func (*SetNodeStateReply) ProtoMessage() {}
 
 func (x *SetNodeStateReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[27]
+	mi := &file_locations_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +2076,7 @@ func (x *SetNodeStateReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeStateReply.ProtoReflect.Descriptor instead.
 func (*SetNodeStateReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{27}
+	return file_locations_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetNodeStateReply) GetDatanode() *Datanode {
@@ -1715,7 +2094,7 @@ type LocationsStatusRequest struct {
 
 func (x *LocationsStatusRequest) Reset() {
 	*x = LocationsStatusRequest{}
-	mi := &file_locations_proto_msgTypes[28]
+	mi := &file_locations_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +2106,7 @@ func (x *LocationsStatusRequest) String() string {
 func (*LocationsStatusRequest) ProtoMessage() {}
 
 func (x *LocationsStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[28]
+	mi := &file_locations_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +2119,7 @@ func (x *LocationsStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocationsStatusRequest.ProtoReflect.Descriptor instead.
 func (*LocationsStatusRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{28}
+	return file_locations_proto_rawDescGZIP(), []int{32}
 }
 
 type LocationsStatusReply struct {
@@ -1752,7 +2131,7 @@ type LocationsStatusReply struct {
 
 func (x *LocationsStatusReply) Reset() {
 	*x = LocationsStatusReply{}
-	mi := &file_locations_proto_msgTypes[29]
+	mi := &file_locations_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +2143,7 @@ func (x *LocationsStatusReply) String() string {
 func (*LocationsStatusReply) ProtoMessage() {}
 
 func (x *LocationsStatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[29]
+	mi := &file_locations_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +2156,7 @@ func (x *LocationsStatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocationsStatusReply.ProtoReflect.Descriptor instead.
 func (*LocationsStatusReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{29}
+	return file_locations_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LocationsStatusReply) GetCounters() []*Gauge {
@@ -1797,7 +2176,7 @@ type Gauge struct {
 
 func (x *Gauge) Reset() {
 	*x = Gauge{}
-	mi := &file_locations_proto_msgTypes[30]
+	mi := &file_locations_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +2188,7 @@ func (x *Gauge) String() string {
 func (*Gauge) ProtoMessage() {}
 
 func (x *Gauge) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[30]
+	mi := &file_locations_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2201,7 @@ func (x *Gauge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gauge.ProtoReflect.Descriptor instead.
 func (*Gauge) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{30}
+	return file_locations_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Gauge) GetName() string {
@@ -1839,6 +2218,302 @@ func (x *Gauge) GetValue() float64 {
 	return 0
 }
 
+type BlockKeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockKeysRequest) Reset() {
+	*x = BlockKeysRequest{}
+	mi := &file_locations_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockKeysRequest) ProtoMessage() {}
+
+func (x *BlockKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockKeysRequest.ProtoReflect.Descriptor instead.
+func (*BlockKeysRequest) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{35}
+}
+
+type BlockKeysReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Enabled       bool                   `protobuf:"varint,1,opt,name=enabled,proto3" json:"enabled,omitempty"`                      // blocks are read and written with tokens alone
+	Keys          []*BlockKey            `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`                             // the newest first: it signs
+	RefreshMs     int64                  `protobuf:"varint,3,opt,name=refresh_ms,json=refreshMs,proto3" json:"refresh_ms,omitempty"` // when to ask again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockKeysReply) Reset() {
+	*x = BlockKeysReply{}
+	mi := &file_locations_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockKeysReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockKeysReply) ProtoMessage() {}
+
+func (x *BlockKeysReply) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockKeysReply.ProtoReflect.Descriptor instead.
+func (*BlockKeysReply) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *BlockKeysReply) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *BlockKeysReply) GetKeys() []*BlockKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *BlockKeysReply) GetRefreshMs() int64 {
+	if x != nil {
+		return x.RefreshMs
+	}
+	return 0
+}
+
+type BlockKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Secret        []byte                 `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`    // 32
+	Expires       int64                  `protobuf:"varint,3,opt,name=expires,proto3" json:"expires,omitempty"` // ms since the epoch: no token is valid for longer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockKey) Reset() {
+	*x = BlockKey{}
+	mi := &file_locations_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockKey) ProtoMessage() {}
+
+func (x *BlockKey) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockKey.ProtoReflect.Descriptor instead.
+func (*BlockKey) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *BlockKey) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *BlockKey) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+func (x *BlockKey) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+type UnfinishedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfinishedRequest) Reset() {
+	*x = UnfinishedRequest{}
+	mi := &file_locations_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfinishedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfinishedRequest) ProtoMessage() {}
+
+func (x *UnfinishedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfinishedRequest.ProtoReflect.Descriptor instead.
+func (*UnfinishedRequest) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{38}
+}
+
+type UnfinishedReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Blocks        []*Unfinished          `protobuf:"bytes,1,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	Nodes         []*Node                `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfinishedReply) Reset() {
+	*x = UnfinishedReply{}
+	mi := &file_locations_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfinishedReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfinishedReply) ProtoMessage() {}
+
+func (x *UnfinishedReply) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfinishedReply.ProtoReflect.Descriptor instead.
+func (*UnfinishedReply) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *UnfinishedReply) GetBlocks() []*Unfinished {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *UnfinishedReply) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type Unfinished struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         *UnfinishedBlock       `protobuf:"bytes,1,opt,name=block,proto3" json:"block,omitempty"`
+	Node          uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"` // position in nodes plus one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unfinished) Reset() {
+	*x = Unfinished{}
+	mi := &file_locations_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unfinished) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unfinished) ProtoMessage() {}
+
+func (x *Unfinished) ProtoReflect() protoreflect.Message {
+	mi := &file_locations_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unfinished.ProtoReflect.Descriptor instead.
+func (*Unfinished) Descriptor() ([]byte, []int) {
+	return file_locations_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Unfinished) GetBlock() *UnfinishedBlock {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+func (x *Unfinished) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
 type ChallengeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1847,7 +2522,7 @@ type ChallengeRequest struct {
 
 func (x *ChallengeRequest) Reset() {
 	*x = ChallengeRequest{}
-	mi := &file_locations_proto_msgTypes[31]
+	mi := &file_locations_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2534,7 @@ func (x *ChallengeRequest) String() string {
 func (*ChallengeRequest) ProtoMessage() {}
 
 func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[31]
+	mi := &file_locations_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2547,7 @@ func (x *ChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeRequest.ProtoReflect.Descriptor instead.
 func (*ChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{31}
+	return file_locations_proto_rawDescGZIP(), []int{41}
 }
 
 type ChallengeReply struct {
@@ -1884,7 +2559,7 @@ type ChallengeReply struct {
 
 func (x *ChallengeReply) Reset() {
 	*x = ChallengeReply{}
-	mi := &file_locations_proto_msgTypes[32]
+	mi := &file_locations_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2571,7 @@ func (x *ChallengeReply) String() string {
 func (*ChallengeReply) ProtoMessage() {}
 
 func (x *ChallengeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[32]
+	mi := &file_locations_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2584,7 @@ func (x *ChallengeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChallengeReply.ProtoReflect.Descriptor instead.
 func (*ChallengeReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{32}
+	return file_locations_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ChallengeReply) GetNonce() []byte {
@@ -1930,7 +2605,7 @@ type ProveRequest struct {
 
 func (x *ProveRequest) Reset() {
 	*x = ProveRequest{}
-	mi := &file_locations_proto_msgTypes[33]
+	mi := &file_locations_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2617,7 @@ func (x *ProveRequest) String() string {
 func (*ProveRequest) ProtoMessage() {}
 
 func (x *ProveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[33]
+	mi := &file_locations_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2630,7 @@ func (x *ProveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveRequest.ProtoReflect.Descriptor instead.
 func (*ProveRequest) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{33}
+	return file_locations_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ProveRequest) GetNonce() []byte {
@@ -1988,7 +2663,7 @@ type ProveReply struct {
 
 func (x *ProveReply) Reset() {
 	*x = ProveReply{}
-	mi := &file_locations_proto_msgTypes[34]
+	mi := &file_locations_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2675,7 @@ func (x *ProveReply) String() string {
 func (*ProveReply) ProtoMessage() {}
 
 func (x *ProveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_locations_proto_msgTypes[34]
+	mi := &file_locations_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2688,7 @@ func (x *ProveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveReply.ProtoReflect.Descriptor instead.
 func (*ProveReply) Descriptor() ([]byte, []int) {
-	return file_locations_proto_rawDescGZIP(), []int{34}
+	return file_locations_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ProveReply) GetProof() []byte {
@@ -2055,23 +2730,53 @@ const file_locations_proto_rawDesc = "" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
 	"\x04rack\x18\x02 \x01(\tR\x04rack\x12!\n" +
 	"\fheartbeat_ms\x18\x03 \x01(\x03R\vheartbeatMs\x12\x18\n" +
-	"\asession\x18\x04 \x01(\x04R\asession\"D\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\"\xd9\x01\n" +
 	"\x10HeartbeatRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x04R\asession\"(\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\x12%\n" +
+	"\x05disks\x18\x03 \x03(\v2\x0f.muster.v1.DiskR\x05disks\x12:\n" +
+	"\n" +
+	"unfinished\x18\x04 \x03(\v2\x1a.muster.v1.UnfinishedBlockR\n" +
+	"unfinished\x120\n" +
+	"\aresults\x18\x05 \x03(\v2\x16.muster.v1.OrderResultR\aresults\"R\n" +
 	"\x0eHeartbeatReply\x12\x16\n" +
-	"\x06report\x18\x01 \x01(\bR\x06report\"\x99\x01\n" +
+	"\x06report\x18\x01 \x01(\bR\x06report\x12(\n" +
+	"\x06orders\x18\x02 \x03(\v2\x10.muster.v1.OrderR\x06orders\"\x8e\x01\n" +
+	"\x04Disk\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\rR\x05state\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x04R\bcapacity\x12\x12\n" +
+	"\x04used\x18\x05 \x01(\x04R\x04used\x12\x12\n" +
+	"\x04free\x18\x06 \x01(\x04R\x04free\"f\n" +
+	"\x0fUnfinishedBlock\x12(\n" +
+	"\x05block\x18\x01 \x01(\v2\x12.muster.v1.BlockIDR\x05block\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\x04R\x04file\x12\x15\n" +
+	"\x06age_ms\x18\x03 \x01(\x03R\x05ageMs\"\x8c\x01\n" +
+	"\x05Order\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\rR\x04kind\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\x04R\tcontainer\x12)\n" +
+	"\asources\x18\x04 \x03(\v2\x0f.muster.v1.NodeR\asources\x12\x16\n" +
+	"\x06closed\x18\x05 \x01(\bR\x06closed\"K\n" +
+	"\vOrderResult\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x99\x01\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x12\n" +
 	"\x04full\x18\x03 \x01(\bR\x04full\x12.\n" +
 	"\breplicas\x18\x04 \x03(\v2\x12.muster.v1.ReplicaR\breplicas\x12\x12\n" +
-	"\x04last\x18\x05 \x01(\bR\x04last\"i\n" +
+	"\x04last\x18\x05 \x01(\bR\x04last\"\xb1\x01\n" +
 	"\aReplica\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
 	"\x06closed\x18\x03 \x01(\bR\x06closed\x12\x12\n" +
-	"\x04gone\x18\x04 \x01(\bR\x04gone\"'\n" +
+	"\x04gone\x18\x04 \x01(\bR\x04gone\x12\x16\n" +
+	"\x06blocks\x18\x05 \x01(\x04R\x06blocks\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\adamaged\x18\a \x01(\x04R\adamaged\"'\n" +
 	"\vReportReply\x12\x18\n" +
 	"\aunknown\x18\x01 \x01(\x04R\aunknown\"c\n" +
 	"\x0fAllocateRequest\x12 \n" +
@@ -2121,7 +2826,7 @@ const file_locations_proto_rawDesc = "" +
 	"\x13CloseContainerReply\"\x12\n" +
 	"\x10DatanodesRequest\"C\n" +
 	"\x0eDatanodesReply\x121\n" +
-	"\tdatanodes\x18\x01 \x03(\v2\x13.muster.v1.DatanodeR\tdatanodes\"\xc5\x01\n" +
+	"\tdatanodes\x18\x01 \x03(\v2\x13.muster.v1.DatanodeR\tdatanodes\"\xec\x01\n" +
 	"\bDatanode\x12#\n" +
 	"\x04node\x18\x01 \x01(\v2\x0f.muster.v1.NodeR\x04node\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x16\n" +
@@ -2130,19 +2835,24 @@ const file_locations_proto_rawDesc = "" +
 	"containers\x18\x04 \x01(\x04R\n" +
 	"containers\x12(\n" +
 	"\x10heartbeat_age_ms\x18\x05 \x01(\x03R\x0eheartbeatAgeMs\x12\x1a\n" +
-	"\breported\x18\x06 \x01(\bR\breported\"0\n" +
+	"\breported\x18\x06 \x01(\bR\breported\x12%\n" +
+	"\x05disks\x18\a \x03(\v2\x0f.muster.v1.DiskR\x05disks\"0\n" +
 	"\x10ContainerRequest\x12\x1c\n" +
-	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\"\xe1\x01\n" +
+	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\"\xfb\x01\n" +
 	"\x0eContainerReply\x122\n" +
 	"\tplacement\x18\x01 \x01(\v2\x14.muster.v1.PlacementR\tplacement\x12%\n" +
 	"\x05nodes\x18\x02 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\x12\"\n" +
 	"\rnext_local_id\x18\x03 \x01(\x04R\vnextLocalId\x12\x18\n" +
 	"\amembers\x18\x04 \x03(\rR\amembers\x126\n" +
-	"\breplicas\x18\x05 \x03(\v2\x1a.muster.v1.ReportedReplicaR\breplicas\"S\n" +
+	"\breplicas\x18\x05 \x03(\v2\x1a.muster.v1.ReportedReplicaR\breplicas\x12\x18\n" +
+	"\atargets\x18\x06 \x03(\rR\atargets\"\x9b\x01\n" +
 	"\x0fReportedReplica\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
-	"\x06closed\x18\x03 \x01(\bR\x06closed\"A\n" +
+	"\x06closed\x18\x03 \x01(\bR\x06closed\x12\x16\n" +
+	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\adamaged\x18\x06 \x01(\x04R\adamaged\"A\n" +
 	"\x13SetNodeStateRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\rR\x06wanted\"D\n" +
@@ -2154,6 +2864,24 @@ const file_locations_proto_rawDesc = "" +
 	"\x05Gauge\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\"\x12\n" +
+	"\x10BlockKeysRequest\"r\n" +
+	"\x0eBlockKeysReply\x12\x18\n" +
+	"\aenabled\x18\x01 \x01(\bR\aenabled\x12'\n" +
+	"\x04keys\x18\x02 \x03(\v2\x13.muster.v1.BlockKeyR\x04keys\x12\x1d\n" +
+	"\n" +
+	"refresh_ms\x18\x03 \x01(\x03R\trefreshMs\"L\n" +
+	"\bBlockKey\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\fR\x06secret\x12\x18\n" +
+	"\aexpires\x18\x03 \x01(\x03R\aexpires\"\x13\n" +
+	"\x11UnfinishedRequest\"g\n" +
+	"\x0fUnfinishedReply\x12-\n" +
+	"\x06blocks\x18\x01 \x03(\v2\x15.muster.v1.UnfinishedR\x06blocks\x12%\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\"R\n" +
+	"\n" +
+	"Unfinished\x120\n" +
+	"\x05block\x18\x01 \x01(\v2\x1a.muster.v1.UnfinishedBlockR\x05block\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\rR\x04node\"\x12\n" +
 	"\x10ChallengeRequest\"&\n" +
 	"\x0eChallengeReply\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"N\n" +
@@ -2163,7 +2891,7 @@ const file_locations_proto_rawDesc = "" +
 	"\x04role\x18\x03 \x01(\tR\x04role\"\"\n" +
 	"\n" +
 	"ProveReply\x12\x14\n" +
-	"\x05proof\x18\x01 \x01(\fR\x05proof2\x93\x06\n" +
+	"\x05proof\x18\x01 \x01(\fR\x05proof2\xa0\a\n" +
 	"\tLocations\x12@\n" +
 	"\bRegister\x12\x1a.muster.v1.RegisterRequest\x1a\x18.muster.v1.RegisterReply\x12C\n" +
 	"\tHeartbeat\x12\x1b.muster.v1.HeartbeatRequest\x1a\x19.muster.v1.HeartbeatReply\x12<\n" +
@@ -2175,7 +2903,10 @@ const file_locations_proto_rawDesc = "" +
 	"\tDatanodes\x12\x1b.muster.v1.DatanodesRequest\x1a\x19.muster.v1.DatanodesReply\x12C\n" +
 	"\tContainer\x12\x1b.muster.v1.ContainerRequest\x1a\x19.muster.v1.ContainerReply\x12L\n" +
 	"\fSetNodeState\x12\x1e.muster.v1.SetNodeStateRequest\x1a\x1c.muster.v1.SetNodeStateReply\x12U\n" +
-	"\x0fLocationsStatus\x12!.muster.v1.LocationsStatusRequest\x1a\x1f.muster.v1.LocationsStatusReply2\x84\x01\n" +
+	"\x0fLocationsStatus\x12!.muster.v1.LocationsStatusRequest\x1a\x1f.muster.v1.LocationsStatusReply\x12C\n" +
+	"\tBlockKeys\x12\x1b.muster.v1.BlockKeysRequest\x1a\x19.muster.v1.BlockKeysReply\x12F\n" +
+	"\n" +
+	"Unfinished\x12\x1c.muster.v1.UnfinishedRequest\x1a\x1a.muster.v1.UnfinishedReply2\x84\x01\n" +
 	"\x04Peer\x12C\n" +
 	"\tChallenge\x12\x1b.muster.v1.ChallengeRequest\x1a\x19.muster.v1.ChallengeReply\x127\n" +
 	"\x05Prove\x12\x17.muster.v1.ProveRequest\x1a\x15.muster.v1.ProveReplyB$Z\"github.com/muster-fs/muster/rpc/pbb\x06proto3"
@@ -2192,7 +2923,7 @@ func file_locations_proto_rawDescGZIP() []byte {
 	return file_locations_proto_rawDescData
 }
 
-var file_locations_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_locations_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_locations_proto_goTypes = []any{
 	(*Node)(nil),                   // 0: muster.v1.Node
 	(*Placement)(nil),              // 1: muster.v1.Placement
@@ -2200,84 +2931,109 @@ var file_locations_proto_goTypes = []any{
 	(*RegisterReply)(nil),          // 3: muster.v1.RegisterReply
 	(*HeartbeatRequest)(nil),       // 4: muster.v1.HeartbeatRequest
 	(*HeartbeatReply)(nil),         // 5: muster.v1.HeartbeatReply
-	(*ReportRequest)(nil),          // 6: muster.v1.ReportRequest
-	(*Replica)(nil),                // 7: muster.v1.Replica
-	(*ReportReply)(nil),            // 8: muster.v1.ReportReply
-	(*AllocateRequest)(nil),        // 9: muster.v1.AllocateRequest
-	(*BlockID)(nil),                // 10: muster.v1.BlockID
-	(*AllocateReply)(nil),          // 11: muster.v1.AllocateReply
-	(*LookupRequest)(nil),          // 12: muster.v1.LookupRequest
-	(*LookupReply)(nil),            // 13: muster.v1.LookupReply
-	(*TopologyRequest)(nil),        // 14: muster.v1.TopologyRequest
-	(*TopologyReply)(nil),          // 15: muster.v1.TopologyReply
-	(*Level)(nil),                  // 16: muster.v1.Level
-	(*RackRule)(nil),               // 17: muster.v1.RackRule
-	(*CloseContainerRequest)(nil),  // 18: muster.v1.CloseContainerRequest
-	(*CloseContainerReply)(nil),    // 19: muster.v1.CloseContainerReply
-	(*DatanodesRequest)(nil),       // 20: muster.v1.DatanodesRequest
-	(*DatanodesReply)(nil),         // 21: muster.v1.DatanodesReply
-	(*Datanode)(nil),               // 22: muster.v1.Datanode
-	(*ContainerRequest)(nil),       // 23: muster.v1.ContainerRequest
-	(*ContainerReply)(nil),         // 24: muster.v1.ContainerReply
-	(*ReportedReplica)(nil),        // 25: muster.v1.ReportedReplica
-	(*SetNodeStateRequest)(nil),    // 26: muster.v1.SetNodeStateRequest
-	(*SetNodeStateReply)(nil),      // 27: muster.v1.SetNodeStateReply
-	(*LocationsStatusRequest)(nil), // 28: muster.v1.LocationsStatusRequest
-	(*LocationsStatusReply)(nil),   // 29: muster.v1.LocationsStatusReply
-	(*Gauge)(nil),                  // 30: muster.v1.Gauge
-	(*ChallengeRequest)(nil),       // 31: muster.v1.ChallengeRequest
-	(*ChallengeReply)(nil),         // 32: muster.v1.ChallengeReply
-	(*ProveRequest)(nil),           // 33: muster.v1.ProveRequest
-	(*ProveReply)(nil),             // 34: muster.v1.ProveReply
+	(*Disk)(nil),                   // 6: muster.v1.Disk
+	(*UnfinishedBlock)(nil),        // 7: muster.v1.UnfinishedBlock
+	(*Order)(nil),                  // 8: muster.v1.Order
+	(*OrderResult)(nil),            // 9: muster.v1.OrderResult
+	(*ReportRequest)(nil),          // 10: muster.v1.ReportRequest
+	(*Replica)(nil),                // 11: muster.v1.Replica
+	(*ReportReply)(nil),            // 12: muster.v1.ReportReply
+	(*AllocateRequest)(nil),        // 13: muster.v1.AllocateRequest
+	(*BlockID)(nil),                // 14: muster.v1.BlockID
+	(*AllocateReply)(nil),          // 15: muster.v1.AllocateReply
+	(*LookupRequest)(nil),          // 16: muster.v1.LookupRequest
+	(*LookupReply)(nil),            // 17: muster.v1.LookupReply
+	(*TopologyRequest)(nil),        // 18: muster.v1.TopologyRequest
+	(*TopologyReply)(nil),          // 19: muster.v1.TopologyReply
+	(*Level)(nil),                  // 20: muster.v1.Level
+	(*RackRule)(nil),               // 21: muster.v1.RackRule
+	(*CloseContainerRequest)(nil),  // 22: muster.v1.CloseContainerRequest
+	(*CloseContainerReply)(nil),    // 23: muster.v1.CloseContainerReply
+	(*DatanodesRequest)(nil),       // 24: muster.v1.DatanodesRequest
+	(*DatanodesReply)(nil),         // 25: muster.v1.DatanodesReply
+	(*Datanode)(nil),               // 26: muster.v1.Datanode
+	(*ContainerRequest)(nil),       // 27: muster.v1.ContainerRequest
+	(*ContainerReply)(nil),         // 28: muster.v1.ContainerReply
+	(*ReportedReplica)(nil),        // 29: muster.v1.ReportedReplica
+	(*SetNodeStateRequest)(nil),    // 30: muster.v1.SetNodeStateRequest
+	(*SetNodeStateReply)(nil),      // 31: muster.v1.SetNodeStateReply
+	(*LocationsStatusRequest)(nil), // 32: muster.v1.LocationsStatusRequest
+	(*LocationsStatusReply)(nil),   // 33: muster.v1.LocationsStatusReply
+	(*Gauge)(nil),                  // 34: muster.v1.Gauge
+	(*BlockKeysRequest)(nil),       // 35: muster.v1.BlockKeysRequest
+	(*BlockKeysReply)(nil),         // 36: muster.v1.BlockKeysReply
+	(*BlockKey)(nil),               // 37: muster.v1.BlockKey
+	(*UnfinishedRequest)(nil),      // 38: muster.v1.UnfinishedRequest
+	(*UnfinishedReply)(nil),        // 39: muster.v1.UnfinishedReply
+	(*Unfinished)(nil),             // 40: muster.v1.Unfinished
+	(*ChallengeRequest)(nil),       // 41: muster.v1.ChallengeRequest
+	(*ChallengeReply)(nil),         // 42: muster.v1.ChallengeReply
+	(*ProveRequest)(nil),           // 43: muster.v1.ProveRequest
+	(*ProveReply)(nil),             // 44: muster.v1.ProveReply
 }
 var file_locations_proto_depIdxs = []int32{
-	7,  // 0: muster.v1.ReportRequest.replicas:type_name -> muster.v1.Replica
-	10, // 1: muster.v1.AllocateReply.blocks:type_name -> muster.v1.BlockID
-	1,  // 2: muster.v1.AllocateReply.placements:type_name -> muster.v1.Placement
-	0,  // 3: muster.v1.AllocateReply.nodes:type_name -> muster.v1.Node
-	1,  // 4: muster.v1.LookupReply.placements:type_name -> muster.v1.Placement
-	0,  // 5: muster.v1.LookupReply.nodes:type_name -> muster.v1.Node
-	16, // 6: muster.v1.TopologyReply.levels:type_name -> muster.v1.Level
-	0,  // 7: muster.v1.TopologyReply.nodes:type_name -> muster.v1.Node
-	17, // 8: muster.v1.TopologyReply.rules:type_name -> muster.v1.RackRule
-	22, // 9: muster.v1.DatanodesReply.datanodes:type_name -> muster.v1.Datanode
-	0,  // 10: muster.v1.Datanode.node:type_name -> muster.v1.Node
-	1,  // 11: muster.v1.ContainerReply.placement:type_name -> muster.v1.Placement
-	0,  // 12: muster.v1.ContainerReply.nodes:type_name -> muster.v1.Node
-	25, // 13: muster.v1.ContainerReply.replicas:type_name -> muster.v1.ReportedReplica
-	22, // 14: muster.v1.SetNodeStateReply.datanode:type_name -> muster.v1.Datanode
-	30, // 15: muster.v1.LocationsStatusReply.counters:type_name -> muster.v1.Gauge
-	2,  // 16: muster.v1.Locations.Register:input_type -> muster.v1.RegisterRequest
-	4,  // 17: muster.v1.Locations.Heartbeat:input_type -> muster.v1.HeartbeatRequest
-	6,  // 18: muster.v1.Locations.Report:input_type -> muster.v1.ReportRequest
-	9,  // 19: muster.v1.Locations.Allocate:input_type -> muster.v1.AllocateRequest
-	12, // 20: muster.v1.Locations.Lookup:input_type -> muster.v1.LookupRequest
-	14, // 21: muster.v1.Locations.Topology:input_type -> muster.v1.TopologyRequest
-	18, // 22: muster.v1.Locations.CloseContainer:input_type -> muster.v1.CloseContainerRequest
-	20, // 23: muster.v1.Locations.Datanodes:input_type -> muster.v1.DatanodesRequest
-	23, // 24: muster.v1.Locations.Container:input_type -> muster.v1.ContainerRequest
-	26, // 25: muster.v1.Locations.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
-	28, // 26: muster.v1.Locations.LocationsStatus:input_type -> muster.v1.LocationsStatusRequest
-	31, // 27: muster.v1.Peer.Challenge:input_type -> muster.v1.ChallengeRequest
-	33, // 28: muster.v1.Peer.Prove:input_type -> muster.v1.ProveRequest
-	3,  // 29: muster.v1.Locations.Register:output_type -> muster.v1.RegisterReply
-	5,  // 30: muster.v1.Locations.Heartbeat:output_type -> muster.v1.HeartbeatReply
-	8,  // 31: muster.v1.Locations.Report:output_type -> muster.v1.ReportReply
-	11, // 32: muster.v1.Locations.Allocate:output_type -> muster.v1.AllocateReply
-	13, // 33: muster.v1.Locations.Lookup:output_type -> muster.v1.LookupReply
-	15, // 34: muster.v1.Locations.Topology:output_type -> muster.v1.TopologyReply
-	19, // 35: muster.v1.Locations.CloseContainer:output_type -> muster.v1.CloseContainerReply
-	21, // 36: muster.v1.Locations.Datanodes:output_type -> muster.v1.DatanodesReply
-	24, // 37: muster.v1.Locations.Container:output_type -> muster.v1.ContainerReply
-	27, // 38: muster.v1.Locations.SetNodeState:output_type -> muster.v1.SetNodeStateReply
-	29, // 39: muster.v1.Locations.LocationsStatus:output_type -> muster.v1.LocationsStatusReply
-	32, // 40: muster.v1.Peer.Challenge:output_type -> muster.v1.ChallengeReply
-	34, // 41: muster.v1.Peer.Prove:output_type -> muster.v1.ProveReply
-	29, // [29:42] is the sub-list for method output_type
-	16, // [16:29] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	6,  // 0: muster.v1.HeartbeatRequest.disks:type_name -> muster.v1.Disk
+	7,  // 1: muster.v1.HeartbeatRequest.unfinished:type_name -> muster.v1.UnfinishedBlock
+	9,  // 2: muster.v1.HeartbeatRequest.results:type_name -> muster.v1.OrderResult
+	8,  // 3: muster.v1.HeartbeatReply.orders:type_name -> muster.v1.Order
+	14, // 4: muster.v1.UnfinishedBlock.block:type_name -> muster.v1.BlockID
+	0,  // 5: muster.v1.Order.sources:type_name -> muster.v1.Node
+	11, // 6: muster.v1.ReportRequest.replicas:type_name -> muster.v1.Replica
+	14, // 7: muster.v1.AllocateReply.blocks:type_name -> muster.v1.BlockID
+	1,  // 8: muster.v1.AllocateReply.placements:type_name -> muster.v1.Placement
+	0,  // 9: muster.v1.AllocateReply.nodes:type_name -> muster.v1.Node
+	1,  // 10: muster.v1.LookupReply.placements:type_name -> muster.v1.Placement
+	0,  // 11: muster.v1.LookupReply.nodes:type_name -> muster.v1.Node
+	20, // 12: muster.v1.TopologyReply.levels:type_name -> muster.v1.Level
+	0,  // 13: muster.v1.TopologyReply.nodes:type_name -> muster.v1.Node
+	21, // 14: muster.v1.TopologyReply.rules:type_name -> muster.v1.RackRule
+	26, // 15: muster.v1.DatanodesReply.datanodes:type_name -> muster.v1.Datanode
+	0,  // 16: muster.v1.Datanode.node:type_name -> muster.v1.Node
+	6,  // 17: muster.v1.Datanode.disks:type_name -> muster.v1.Disk
+	1,  // 18: muster.v1.ContainerReply.placement:type_name -> muster.v1.Placement
+	0,  // 19: muster.v1.ContainerReply.nodes:type_name -> muster.v1.Node
+	29, // 20: muster.v1.ContainerReply.replicas:type_name -> muster.v1.ReportedReplica
+	26, // 21: muster.v1.SetNodeStateReply.datanode:type_name -> muster.v1.Datanode
+	34, // 22: muster.v1.LocationsStatusReply.counters:type_name -> muster.v1.Gauge
+	37, // 23: muster.v1.BlockKeysReply.keys:type_name -> muster.v1.BlockKey
+	40, // 24: muster.v1.UnfinishedReply.blocks:type_name -> muster.v1.Unfinished
+	0,  // 25: muster.v1.UnfinishedReply.nodes:type_name -> muster.v1.Node
+	7,  // 26: muster.v1.Unfinished.block:type_name -> muster.v1.UnfinishedBlock
+	2,  // 27: muster.v1.Locations.Register:input_type -> muster.v1.RegisterRequest
+	4,  // 28: muster.v1.Locations.Heartbeat:input_type -> muster.v1.HeartbeatRequest
+	10, // 29: muster.v1.Locations.Report:input_type -> muster.v1.ReportRequest
+	13, // 30: muster.v1.Locations.Allocate:input_type -> muster.v1.AllocateRequest
+	16, // 31: muster.v1.Locations.Lookup:input_type -> muster.v1.LookupRequest
+	18, // 32: muster.v1.Locations.Topology:input_type -> muster.v1.TopologyRequest
+	22, // 33: muster.v1.Locations.CloseContainer:input_type -> muster.v1.CloseContainerRequest
+	24, // 34: muster.v1.Locations.Datanodes:input_type -> muster.v1.DatanodesRequest
+	27, // 35: muster.v1.Locations.Container:input_type -> muster.v1.ContainerRequest
+	30, // 36: muster.v1.Locations.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
+	32, // 37: muster.v1.Locations.LocationsStatus:input_type -> muster.v1.LocationsStatusRequest
+	35, // 38: muster.v1.Locations.BlockKeys:input_type -> muster.v1.BlockKeysRequest
+	38, // 39: muster.v1.Locations.Unfinished:input_type -> muster.v1.UnfinishedRequest
+	41, // 40: muster.v1.Peer.Challenge:input_type -> muster.v1.ChallengeRequest
+	43, // 41: muster.v1.Peer.Prove:input_type -> muster.v1.ProveRequest
+	3,  // 42: muster.v1.Locations.Register:output_type -> muster.v1.RegisterReply
+	5,  // 43: muster.v1.Locations.Heartbeat:output_type -> muster.v1.HeartbeatReply
+	12, // 44: muster.v1.Locations.Report:output_type -> muster.v1.ReportReply
+	15, // 45: muster.v1.Locations.Allocate:output_type -> muster.v1.AllocateReply
+	17, // 46: muster.v1.Locations.Lookup:output_type -> muster.v1.LookupReply
+	19, // 47: muster.v1.Locations.Topology:output_type -> muster.v1.TopologyReply
+	23, // 48: muster.v1.Locations.CloseContainer:output_type -> muster.v1.CloseContainerReply
+	25, // 49: muster.v1.Locations.Datanodes:output_type -> muster.v1.DatanodesReply
+	28, // 50: muster.v1.Locations.Container:output_type -> muster.v1.ContainerReply
+	31, // 51: muster.v1.Locations.SetNodeState:output_type -> muster.v1.SetNodeStateReply
+	33, // 52: muster.v1.Locations.LocationsStatus:output_type -> muster.v1.LocationsStatusReply
+	36, // 53: muster.v1.Locations.BlockKeys:output_type -> muster.v1.BlockKeysReply
+	39, // 54: muster.v1.Locations.Unfinished:output_type -> muster.v1.UnfinishedReply
+	42, // 55: muster.v1.Peer.Challenge:output_type -> muster.v1.ChallengeReply
+	44, // 56: muster.v1.Peer.Prove:output_type -> muster.v1.ProveReply
+	42, // [42:57] is the sub-list for method output_type
+	27, // [27:42] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_locations_proto_init() }
@@ -2291,7 +3047,7 @@ func file_locations_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_locations_proto_rawDesc), len(file_locations_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -40,6 +40,8 @@ type DRPCLocationsClient interface {
 	Container(ctx context.Context, in *ContainerRequest) (*ContainerReply, error)
 	SetNodeState(ctx context.Context, in *SetNodeStateRequest) (*SetNodeStateReply, error)
 	LocationsStatus(ctx context.Context, in *LocationsStatusRequest) (*LocationsStatusReply, error)
+	BlockKeys(ctx context.Context, in *BlockKeysRequest) (*BlockKeysReply, error)
+	Unfinished(ctx context.Context, in *UnfinishedRequest) (*UnfinishedReply, error)
 }
 
 type drpcLocationsClient struct {
@@ -187,6 +189,24 @@ func (c *drpcLocationsClient) LocationsStatus(ctx context.Context, in *Locations
 	return out, nil
 }
 
+func (c *drpcLocationsClient) BlockKeys(ctx context.Context, in *BlockKeysRequest) (*BlockKeysReply, error) {
+	out := new(BlockKeysReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Locations/BlockKeys", drpcEncoding_File_locations_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcLocationsClient) Unfinished(ctx context.Context, in *UnfinishedRequest) (*UnfinishedReply, error) {
+	out := new(UnfinishedReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Locations/Unfinished", drpcEncoding_File_locations_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 type DRPCLocationsServer interface {
 	Register(context.Context, *RegisterRequest) (*RegisterReply, error)
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatReply, error)
@@ -199,6 +219,8 @@ type DRPCLocationsServer interface {
 	Container(context.Context, *ContainerRequest) (*ContainerReply, error)
 	SetNodeState(context.Context, *SetNodeStateRequest) (*SetNodeStateReply, error)
 	LocationsStatus(context.Context, *LocationsStatusRequest) (*LocationsStatusReply, error)
+	BlockKeys(context.Context, *BlockKeysRequest) (*BlockKeysReply, error)
+	Unfinished(context.Context, *UnfinishedRequest) (*UnfinishedReply, error)
 }
 
 type DRPCLocationsUnimplementedServer struct{}
@@ -247,9 +269,17 @@ func (s *DRPCLocationsUnimplementedServer) LocationsStatus(context.Context, *Loc
 	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
 
+func (s *DRPCLocationsUnimplementedServer) BlockKeys(context.Context, *BlockKeysRequest) (*BlockKeysReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCLocationsUnimplementedServer) Unfinished(context.Context, *UnfinishedRequest) (*UnfinishedReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
 type DRPCLocationsDescription struct{}
 
-func (DRPCLocationsDescription) NumMethods() int { return 11 }
+func (DRPCLocationsDescription) NumMethods() int { return 13 }
 
 func (DRPCLocationsDescription) Method(n int) (string, drpc.Encoding, drpc.Receiver, interface{}, bool) {
 	switch n {
@@ -351,6 +381,24 @@ func (DRPCLocationsDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*LocationsStatusRequest),
 					)
 			}, DRPCLocationsServer.LocationsStatus, true
+	case 11:
+		return "/muster.v1.Locations/BlockKeys", drpcEncoding_File_locations_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCLocationsServer).
+					BlockKeys(
+						ctx,
+						in1.(*BlockKeysRequest),
+					)
+			}, DRPCLocationsServer.BlockKeys, true
+	case 12:
+		return "/muster.v1.Locations/Unfinished", drpcEncoding_File_locations_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCLocationsServer).
+					Unfinished(
+						ctx,
+						in1.(*UnfinishedRequest),
+					)
+			}, DRPCLocationsServer.Unfinished, true
 	default:
 		return "", nil, nil, nil, false
 	}
@@ -587,6 +635,46 @@ func (x *drpcLocations_LocationsStatusStream) GetStream() drpc.Stream {
 }
 
 func (x *drpcLocations_LocationsStatusStream) SendAndClose(m *LocationsStatusReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_locations_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCLocations_BlockKeysStream interface {
+	drpc.Stream
+	SendAndClose(*BlockKeysReply) error
+}
+
+type drpcLocations_BlockKeysStream struct {
+	drpc.Stream
+}
+
+func (x *drpcLocations_BlockKeysStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcLocations_BlockKeysStream) SendAndClose(m *BlockKeysReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_locations_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCLocations_UnfinishedStream interface {
+	drpc.Stream
+	SendAndClose(*UnfinishedReply) error
+}
+
+type drpcLocations_UnfinishedStream struct {
+	drpc.Stream
+}
+
+func (x *drpcLocations_UnfinishedStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcLocations_UnfinishedStream) SendAndClose(m *UnfinishedReply) error {
 	if err := x.MsgSend(m, drpcEncoding_File_locations_proto{}); err != nil {
 		return err
 	}

@@ -1216,9 +1216,12 @@ type Located struct {
 	Placements    []uint32               `protobuf:"varint,2,rep,packed,name=placements,proto3" json:"placements,omitempty"` // for each block its position in containers
 	Containers    []*LocatedContainer    `protobuf:"bytes,3,rep,name=containers,proto3" json:"containers,omitempty"`
 	Nodes         []*Node                `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Order         []byte                 `protobuf:"bytes,5,opt,name=order,proto3" json:"order,omitempty"`                  // if sorted: for each block a byte for each node of its container, the node's position there, the nearest first
-	Next          uint32                 `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`                   // not 0: the answer was cut; ask again with this as first
-	NoData        bool                   `protobuf:"varint,7,opt,name=no_data,json=noData,proto3" json:"no_data,omitempty"` // the file is metadata only, and bytes that were asked for are in no block
+	Order         []byte                 `protobuf:"bytes,5,opt,name=order,proto3" json:"order,omitempty"`                      // if sorted: for each block a byte for each node of its container, the node's position there, the nearest first
+	Next          uint32                 `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`                       // not 0: the answer was cut; ask again with this as first
+	NoData        bool                   `protobuf:"varint,7,opt,name=no_data,json=noData,proto3" json:"no_data,omitempty"`     // the file is metadata only, and bytes that were asked for are in no block
+	Grant         []byte                 `protobuf:"bytes,8,opt,name=grant,proto3" json:"grant,omitempty"`                      // Open and Lookup: what all tokens of the answer share; empty: the cluster has no tokens
+	Macs          []byte                 `protobuf:"bytes,9,opt,name=macs,proto3" json:"macs,omitempty"`                        // 32 bytes for each block: they make the grant a token to read it
+	GrantMs       int64                  `protobuf:"varint,10,opt,name=grant_ms,json=grantMs,proto3" json:"grant_ms,omitempty"` // how long the tokens are valid
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1300,6 +1303,27 @@ func (x *Located) GetNoData() bool {
 		return x.NoData
 	}
 	return false
+}
+
+func (x *Located) GetGrant() []byte {
+	if x != nil {
+		return x.Grant
+	}
+	return nil
+}
+
+func (x *Located) GetMacs() []byte {
+	if x != nil {
+		return x.Macs
+	}
+	return nil
+}
+
+func (x *Located) GetGrantMs() int64 {
+	if x != nil {
+		return x.GrantMs
+	}
+	return 0
 }
 
 type LocatedContainer struct {
@@ -2468,6 +2492,643 @@ func (x *Refusal) GetMessage() string {
 	return ""
 }
 
+type StartWriteRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        []byte                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"` // as in ApplyRequest; it has the lease
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Path          []byte                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	Mode          uint32                 `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	Replication   uint32                 `protobuf:"varint,5,opt,name=replication,proto3" json:"replication,omitempty"`              // 0: replicated/3, or as many as there are datanodes
+	BlockSize     int64                  `protobuf:"varint,6,opt,name=block_size,json=blockSize,proto3" json:"block_size,omitempty"` // bytes; 0: the server's
+	Parents       bool                   `protobuf:"varint,7,opt,name=parents,proto3" json:"parents,omitempty"`
+	Overwrite     bool                   `protobuf:"varint,8,opt,name=overwrite,proto3" json:"overwrite,omitempty"`
+	FirstBlock    bool                   `protobuf:"varint,9,opt,name=first_block,json=firstBlock,proto3" json:"first_block,omitempty"` // also give the first block, as AddBlock does
+	Reader        string                 `protobuf:"bytes,10,opt,name=reader,proto3" json:"reader,omitempty"`                           // as in ListOptions: who writes, for the choice and order of datanodes
+	Target        []byte                 `protobuf:"bytes,11,opt,name=target,proto3" json:"target,omitempty"`                           // not empty: the path is a temporary one, of a file that is to have this one in the
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartWriteRequest) Reset() {
+	*x = StartWriteRequest{}
+	mi := &file_namespace_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartWriteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartWriteRequest) ProtoMessage() {}
+
+func (x *StartWriteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartWriteRequest.ProtoReflect.Descriptor instead.
+func (*StartWriteRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *StartWriteRequest) GetClient() []byte {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *StartWriteRequest) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *StartWriteRequest) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *StartWriteRequest) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *StartWriteRequest) GetReplication() uint32 {
+	if x != nil {
+		return x.Replication
+	}
+	return 0
+}
+
+func (x *StartWriteRequest) GetBlockSize() int64 {
+	if x != nil {
+		return x.BlockSize
+	}
+	return 0
+}
+
+func (x *StartWriteRequest) GetParents() bool {
+	if x != nil {
+		return x.Parents
+	}
+	return false
+}
+
+func (x *StartWriteRequest) GetOverwrite() bool {
+	if x != nil {
+		return x.Overwrite
+	}
+	return false
+}
+
+func (x *StartWriteRequest) GetFirstBlock() bool {
+	if x != nil {
+		return x.FirstBlock
+	}
+	return false
+}
+
+func (x *StartWriteRequest) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+func (x *StartWriteRequest) GetTarget() []byte {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+type StartWriteReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	File          uint64                 `protobuf:"varint,1,opt,name=file,proto3" json:"file,omitempty"` // inode id
+	Replication   uint32                 `protobuf:"varint,2,opt,name=replication,proto3" json:"replication,omitempty"`
+	BlockSize     int64                  `protobuf:"varint,3,opt,name=block_size,json=blockSize,proto3" json:"block_size,omitempty"`
+	LeaseMs       int64                  `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"` // how long the lease lasts: renew it in a third of that
+	Target        *WriteTarget           `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`                   // if first_block
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartWriteReply) Reset() {
+	*x = StartWriteReply{}
+	mi := &file_namespace_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartWriteReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartWriteReply) ProtoMessage() {}
+
+func (x *StartWriteReply) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartWriteReply.ProtoReflect.Descriptor instead.
+func (*StartWriteReply) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *StartWriteReply) GetFile() uint64 {
+	if x != nil {
+		return x.File
+	}
+	return 0
+}
+
+func (x *StartWriteReply) GetReplication() uint32 {
+	if x != nil {
+		return x.Replication
+	}
+	return 0
+}
+
+func (x *StartWriteReply) GetBlockSize() int64 {
+	if x != nil {
+		return x.BlockSize
+	}
+	return 0
+}
+
+func (x *StartWriteReply) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *StartWriteReply) GetTarget() *WriteTarget {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+type AddBlockRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        []byte                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	File          uint64                 `protobuf:"varint,3,opt,name=file,proto3" json:"file,omitempty"`
+	Previous      int64                  `protobuf:"varint,4,opt,name=previous,proto3" json:"previous,omitempty"`    // final length of the block before; it is committed
+	Failed        []uint32               `protobuf:"varint,5,rep,packed,name=failed,proto3" json:"failed,omitempty"` // numbers of datanodes that failed: the block goes elsewhere
+	Reader        string                 `protobuf:"bytes,6,opt,name=reader,proto3" json:"reader,omitempty"`
+	Ends          *BlockID               `protobuf:"bytes,7,opt,name=ends,proto3" json:"ends,omitempty"` // the block before; if the file's last is another: CHANGED. None: not said
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddBlockRequest) Reset() {
+	*x = AddBlockRequest{}
+	mi := &file_namespace_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddBlockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddBlockRequest) ProtoMessage() {}
+
+func (x *AddBlockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddBlockRequest.ProtoReflect.Descriptor instead.
+func (*AddBlockRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *AddBlockRequest) GetClient() []byte {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *AddBlockRequest) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *AddBlockRequest) GetFile() uint64 {
+	if x != nil {
+		return x.File
+	}
+	return 0
+}
+
+func (x *AddBlockRequest) GetPrevious() int64 {
+	if x != nil {
+		return x.Previous
+	}
+	return 0
+}
+
+func (x *AddBlockRequest) GetFailed() []uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+func (x *AddBlockRequest) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
+func (x *AddBlockRequest) GetEnds() *BlockID {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+type AddBlockReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Target        *WriteTarget           `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddBlockReply) Reset() {
+	*x = AddBlockReply{}
+	mi := &file_namespace_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddBlockReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddBlockReply) ProtoMessage() {}
+
+func (x *AddBlockReply) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddBlockReply.ProtoReflect.Descriptor instead.
+func (*AddBlockReply) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *AddBlockReply) GetTarget() *WriteTarget {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+// WriteTarget is a block and where it is to be written, all at once.
+type WriteTarget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         *BlockID               `protobuf:"bytes,1,opt,name=block,proto3" json:"block,omitempty"`
+	Nodes         []*Node                `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"` // to write it; empty: the cluster has no tokens
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteTarget) Reset() {
+	*x = WriteTarget{}
+	mi := &file_namespace_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteTarget) ProtoMessage() {}
+
+func (x *WriteTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteTarget.ProtoReflect.Descriptor instead.
+func (*WriteTarget) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *WriteTarget) GetBlock() *BlockID {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+func (x *WriteTarget) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *WriteTarget) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+type FinishWriteRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        []byte                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	File          uint64                 `protobuf:"varint,3,opt,name=file,proto3" json:"file,omitempty"`
+	Last          int64                  `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`           // final length of the last block
+	Rename        []byte                 `protobuf:"bytes,5,opt,name=rename,proto3" json:"rename,omitempty"`        // the file's path from now on; empty: the one that it has
+	Overwrite     bool                   `protobuf:"varint,6,opt,name=overwrite,proto3" json:"overwrite,omitempty"` // with rename: in the place of a file there
+	Mtime         *int64                 `protobuf:"varint,7,opt,name=mtime,proto3,oneof" json:"mtime,omitempty"`   // ms since the epoch
+	Ends          *BlockID               `protobuf:"bytes,8,opt,name=ends,proto3" json:"ends,omitempty"`            // the last block; if the file's last is another: CHANGED. None: not said
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishWriteRequest) Reset() {
+	*x = FinishWriteRequest{}
+	mi := &file_namespace_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishWriteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishWriteRequest) ProtoMessage() {}
+
+func (x *FinishWriteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishWriteRequest.ProtoReflect.Descriptor instead.
+func (*FinishWriteRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *FinishWriteRequest) GetClient() []byte {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *FinishWriteRequest) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *FinishWriteRequest) GetFile() uint64 {
+	if x != nil {
+		return x.File
+	}
+	return 0
+}
+
+func (x *FinishWriteRequest) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *FinishWriteRequest) GetRename() []byte {
+	if x != nil {
+		return x.Rename
+	}
+	return nil
+}
+
+func (x *FinishWriteRequest) GetOverwrite() bool {
+	if x != nil {
+		return x.Overwrite
+	}
+	return false
+}
+
+func (x *FinishWriteRequest) GetMtime() int64 {
+	if x != nil && x.Mtime != nil {
+		return *x.Mtime
+	}
+	return 0
+}
+
+func (x *FinishWriteRequest) GetEnds() *BlockID {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+type FinishWriteReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Txid          uint64                 `protobuf:"varint,1,opt,name=txid,proto3" json:"txid,omitempty"`
+	Length        int64                  `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"` // of the file; -1: this is a repeat, and the file is gone by now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishWriteReply) Reset() {
+	*x = FinishWriteReply{}
+	mi := &file_namespace_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishWriteReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishWriteReply) ProtoMessage() {}
+
+func (x *FinishWriteReply) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishWriteReply.ProtoReflect.Descriptor instead.
+func (*FinishWriteReply) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *FinishWriteReply) GetTxid() uint64 {
+	if x != nil {
+		return x.Txid
+	}
+	return 0
+}
+
+func (x *FinishWriteReply) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+type RenewLeasesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Client        []byte                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewLeasesRequest) Reset() {
+	*x = RenewLeasesRequest{}
+	mi := &file_namespace_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewLeasesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewLeasesRequest) ProtoMessage() {}
+
+func (x *RenewLeasesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewLeasesRequest.ProtoReflect.Descriptor instead.
+func (*RenewLeasesRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *RenewLeasesRequest) GetClient() []byte {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+type RenewLeasesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LeaseMs       int64                  `protobuf:"varint,1,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewLeasesReply) Reset() {
+	*x = RenewLeasesReply{}
+	mi := &file_namespace_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewLeasesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewLeasesReply) ProtoMessage() {}
+
+func (x *RenewLeasesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewLeasesReply.ProtoReflect.Descriptor instead.
+func (*RenewLeasesReply) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *RenewLeasesReply) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2476,7 +3137,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_namespace_proto_msgTypes[27]
+	mi := &file_namespace_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +3149,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[27]
+	mi := &file_namespace_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +3162,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{27}
+	return file_namespace_proto_rawDescGZIP(), []int{36}
 }
 
 type StatusReply struct {
@@ -2520,7 +3181,7 @@ type StatusReply struct {
 
 func (x *StatusReply) Reset() {
 	*x = StatusReply{}
-	mi := &file_namespace_proto_msgTypes[28]
+	mi := &file_namespace_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +3193,7 @@ func (x *StatusReply) String() string {
 func (*StatusReply) ProtoMessage() {}
 
 func (x *StatusReply) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[28]
+	mi := &file_namespace_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +3206,7 @@ func (x *StatusReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusReply.ProtoReflect.Descriptor instead.
 func (*StatusReply) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{28}
+	return file_namespace_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StatusReply) GetVersion() string {
@@ -2614,7 +3275,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_namespace_proto_msgTypes[29]
+	mi := &file_namespace_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +3287,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[29]
+	mi := &file_namespace_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +3300,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{29}
+	return file_namespace_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Counter) GetName() string {
@@ -2658,13 +3319,15 @@ func (x *Counter) GetValue() float64 {
 
 type FsckRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Blocks        bool                   `protobuf:"varint,1,opt,name=blocks,proto3" json:"blocks,omitempty"` // what datanodes have of files, instead of the store's records
+	Path          []byte                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`      // with blocks: of the files below; empty: of all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FsckRequest) Reset() {
 	*x = FsckRequest{}
-	mi := &file_namespace_proto_msgTypes[30]
+	mi := &file_namespace_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +3339,7 @@ func (x *FsckRequest) String() string {
 func (*FsckRequest) ProtoMessage() {}
 
 func (x *FsckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[30]
+	mi := &file_namespace_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,26 +3352,45 @@ func (x *FsckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FsckRequest.ProtoReflect.Descriptor instead.
 func (*FsckRequest) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{30}
+	return file_namespace_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *FsckRequest) GetBlocks() bool {
+	if x != nil {
+		return x.Blocks
+	}
+	return false
+}
+
+func (x *FsckRequest) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
 }
 
 type FsckReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Problems      []*Problem             `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
-	Done          bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
-	Inodes        uint64                 `protobuf:"varint,3,opt,name=inodes,proto3" json:"inodes,omitempty"` // if done
-	Directories   uint64                 `protobuf:"varint,4,opt,name=directories,proto3" json:"directories,omitempty"`
-	Files         uint64                 `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
-	Links         uint64                 `protobuf:"varint,6,opt,name=links,proto3" json:"links,omitempty"`
-	ProblemCount  uint64                 `protobuf:"varint,7,opt,name=problem_count,json=problemCount,proto3" json:"problem_count,omitempty"`
-	Reclaiming    uint64                 `protobuf:"varint,8,opt,name=reclaiming,proto3" json:"reclaiming,omitempty"` // inodes below detached trees
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Problems        []*Problem             `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	Done            bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	Inodes          uint64                 `protobuf:"varint,3,opt,name=inodes,proto3" json:"inodes,omitempty"` // if done
+	Directories     uint64                 `protobuf:"varint,4,opt,name=directories,proto3" json:"directories,omitempty"`
+	Files           uint64                 `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
+	Links           uint64                 `protobuf:"varint,6,opt,name=links,proto3" json:"links,omitempty"`
+	ProblemCount    uint64                 `protobuf:"varint,7,opt,name=problem_count,json=problemCount,proto3" json:"problem_count,omitempty"`
+	Reclaiming      uint64                 `protobuf:"varint,8,opt,name=reclaiming,proto3" json:"reclaiming,omitempty"` // inodes below detached trees
+	Blocks          uint64                 `protobuf:"varint,9,opt,name=blocks,proto3" json:"blocks,omitempty"`         // that were judged; this and what follows with blocks
+	Missing         uint64                 `protobuf:"varint,10,opt,name=missing,proto3" json:"missing,omitempty"`      // of them, each counted once, from here on
+	Damaged         uint64                 `protobuf:"varint,11,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	WrongLength     uint64                 `protobuf:"varint,12,opt,name=wrong_length,json=wrongLength,proto3" json:"wrong_length,omitempty"`
+	UnderReplicated uint64                 `protobuf:"varint,13,opt,name=under_replicated,json=underReplicated,proto3" json:"under_replicated,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *FsckReply) Reset() {
 	*x = FsckReply{}
-	mi := &file_namespace_proto_msgTypes[31]
+	mi := &file_namespace_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +3402,7 @@ func (x *FsckReply) String() string {
 func (*FsckReply) ProtoMessage() {}
 
 func (x *FsckReply) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[31]
+	mi := &file_namespace_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +3415,7 @@ func (x *FsckReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FsckReply.ProtoReflect.Descriptor instead.
 func (*FsckReply) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{31}
+	return file_namespace_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FsckReply) GetProblems() []*Problem {
@@ -2792,6 +3474,41 @@ func (x *FsckReply) GetReclaiming() uint64 {
 	return 0
 }
 
+func (x *FsckReply) GetBlocks() uint64 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *FsckReply) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *FsckReply) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
+	}
+	return 0
+}
+
+func (x *FsckReply) GetWrongLength() uint64 {
+	if x != nil {
+		return x.WrongLength
+	}
+	return 0
+}
+
+func (x *FsckReply) GetUnderReplicated() uint64 {
+	if x != nil {
+		return x.UnderReplicated
+	}
+	return 0
+}
+
 type Problem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -2804,7 +3521,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_namespace_proto_msgTypes[32]
+	mi := &file_namespace_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +3533,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_namespace_proto_msgTypes[32]
+	mi := &file_namespace_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +3546,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_namespace_proto_rawDescGZIP(), []int{32}
+	return file_namespace_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Problem) GetKind() string {
@@ -2860,11 +3577,183 @@ func (x *Problem) GetMessage() string {
 	return ""
 }
 
+type ScrubNodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`  // ids, or hosts if only one node has it; none: all that are not dead
+	Start         bool                   `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"` // else only how far they are
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrubNodesRequest) Reset() {
+	*x = ScrubNodesRequest{}
+	mi := &file_namespace_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrubNodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrubNodesRequest) ProtoMessage() {}
+
+func (x *ScrubNodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrubNodesRequest.ProtoReflect.Descriptor instead.
+func (*ScrubNodesRequest) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ScrubNodesRequest) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ScrubNodesRequest) GetStart() bool {
+	if x != nil {
+		return x.Start
+	}
+	return false
+}
+
+type ScrubNodesReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*ScrubbedNode        `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"` // in the order of the request
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrubNodesReply) Reset() {
+	*x = ScrubNodesReply{}
+	mi := &file_namespace_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrubNodesReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrubNodesReply) ProtoMessage() {}
+
+func (x *ScrubNodesReply) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrubNodesReply.ProtoReflect.Descriptor instead.
+func (*ScrubNodesReply) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ScrubNodesReply) GetNodes() []*ScrubbedNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type ScrubbedNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Code          uint32                 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"` // not 0: it did not answer, or would not
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Started       bool                   `protobuf:"varint,4,opt,name=started,proto3" json:"started,omitempty"` // false: it was going on already, or start was not asked for
+	Scrub         *ScrubState            `protobuf:"bytes,5,opt,name=scrub,proto3" json:"scrub,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrubbedNode) Reset() {
+	*x = ScrubbedNode{}
+	mi := &file_namespace_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrubbedNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrubbedNode) ProtoMessage() {}
+
+func (x *ScrubbedNode) ProtoReflect() protoreflect.Message {
+	mi := &file_namespace_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrubbedNode.ProtoReflect.Descriptor instead.
+func (*ScrubbedNode) Descriptor() ([]byte, []int) {
+	return file_namespace_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ScrubbedNode) GetNode() *Node {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *ScrubbedNode) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ScrubbedNode) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ScrubbedNode) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
+}
+
+func (x *ScrubbedNode) GetScrub() *ScrubState {
+	if x != nil {
+		return x.Scrub
+	}
+	return nil
+}
+
 var File_namespace_proto protoreflect.FileDescriptor
 
 const file_namespace_proto_rawDesc = "" +
 	"\n" +
-	"\x0fnamespace.proto\x12\tmuster.v1\x1a\x0flocations.proto\"\x15\n" +
+	"\x0fnamespace.proto\x12\tmuster.v1\x1a\fblocks.proto\x1a\x0flocations.proto\"\x15\n" +
 	"\x13CapabilitiesRequest\"\xa3\x03\n" +
 	"\x11CapabilitiesReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -2953,7 +3842,7 @@ const file_namespace_proto_rawDesc = "" +
 	"\x04seen\x18\x02 \x01(\fR\x04seen\"i\n" +
 	"\fLocatedReply\x12+\n" +
 	"\x05entry\x18\x01 \x01(\v2\x15.muster.v1.EntryReplyR\x05entry\x12,\n" +
-	"\alocated\x18\x02 \x01(\v2\x12.muster.v1.LocatedR\alocated\"\xe8\x01\n" +
+	"\alocated\x18\x02 \x01(\v2\x12.muster.v1.LocatedR\alocated\"\xad\x02\n" +
 	"\aLocated\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x1e\n" +
 	"\n" +
@@ -2965,7 +3854,11 @@ const file_namespace_proto_rawDesc = "" +
 	"\x05nodes\x18\x04 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\x12\x14\n" +
 	"\x05order\x18\x05 \x01(\fR\x05order\x12\x12\n" +
 	"\x04next\x18\x06 \x01(\rR\x04next\x12\x17\n" +
-	"\ano_data\x18\a \x01(\bR\x06noData\"\xaa\x01\n" +
+	"\ano_data\x18\a \x01(\bR\x06noData\x12\x14\n" +
+	"\x05grant\x18\b \x01(\fR\x05grant\x12\x12\n" +
+	"\x04macs\x18\t \x01(\fR\x04macs\x12\x19\n" +
+	"\bgrant_ms\x18\n" +
+	" \x01(\x03R\agrantMs\"\xaa\x01\n" +
 	"\x10LocatedContainer\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\x04R\tcontainer\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
@@ -3071,7 +3964,60 @@ const file_namespace_proto_rawDesc = "" +
 	"\aRefusal\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\x0f\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xb9\x02\n" +
+	"\x11StartWriteRequest\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\fR\x06client\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\fR\x04path\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\rR\x04mode\x12 \n" +
+	"\vreplication\x18\x05 \x01(\rR\vreplication\x12\x1d\n" +
+	"\n" +
+	"block_size\x18\x06 \x01(\x03R\tblockSize\x12\x18\n" +
+	"\aparents\x18\a \x01(\bR\aparents\x12\x1c\n" +
+	"\toverwrite\x18\b \x01(\bR\toverwrite\x12\x1f\n" +
+	"\vfirst_block\x18\t \x01(\bR\n" +
+	"firstBlock\x12\x16\n" +
+	"\x06reader\x18\n" +
+	" \x01(\tR\x06reader\x12\x16\n" +
+	"\x06target\x18\v \x01(\fR\x06target\"\xb1\x01\n" +
+	"\x0fStartWriteReply\x12\x12\n" +
+	"\x04file\x18\x01 \x01(\x04R\x04file\x12 \n" +
+	"\vreplication\x18\x02 \x01(\rR\vreplication\x12\x1d\n" +
+	"\n" +
+	"block_size\x18\x03 \x01(\x03R\tblockSize\x12\x19\n" +
+	"\blease_ms\x18\x04 \x01(\x03R\aleaseMs\x12.\n" +
+	"\x06target\x18\x05 \x01(\v2\x16.muster.v1.WriteTargetR\x06target\"\xcd\x01\n" +
+	"\x0fAddBlockRequest\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\fR\x06client\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x12\n" +
+	"\x04file\x18\x03 \x01(\x04R\x04file\x12\x1a\n" +
+	"\bprevious\x18\x04 \x01(\x03R\bprevious\x12\x16\n" +
+	"\x06failed\x18\x05 \x03(\rR\x06failed\x12\x16\n" +
+	"\x06reader\x18\x06 \x01(\tR\x06reader\x12&\n" +
+	"\x04ends\x18\a \x01(\v2\x12.muster.v1.BlockIDR\x04ends\"?\n" +
+	"\rAddBlockReply\x12.\n" +
+	"\x06target\x18\x01 \x01(\v2\x16.muster.v1.WriteTargetR\x06target\"t\n" +
+	"\vWriteTarget\x12(\n" +
+	"\x05block\x18\x01 \x01(\v2\x12.muster.v1.BlockIDR\x05block\x12%\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x0f.muster.v1.NodeR\x05nodes\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\fR\x05token\"\xf3\x01\n" +
+	"\x12FinishWriteRequest\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\fR\x06client\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x12\n" +
+	"\x04file\x18\x03 \x01(\x04R\x04file\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\x03R\x04last\x12\x16\n" +
+	"\x06rename\x18\x05 \x01(\fR\x06rename\x12\x1c\n" +
+	"\toverwrite\x18\x06 \x01(\bR\toverwrite\x12\x19\n" +
+	"\x05mtime\x18\a \x01(\x03H\x00R\x05mtime\x88\x01\x01\x12&\n" +
+	"\x04ends\x18\b \x01(\v2\x12.muster.v1.BlockIDR\x04endsB\b\n" +
+	"\x06_mtime\">\n" +
+	"\x10FinishWriteReply\x12\x12\n" +
+	"\x04txid\x18\x01 \x01(\x04R\x04txid\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\x03R\x06length\",\n" +
+	"\x12RenewLeasesRequest\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\fR\x06client\"-\n" +
+	"\x10RenewLeasesReply\x12\x19\n" +
+	"\blease_ms\x18\x01 \x01(\x03R\aleaseMs\"\x0f\n" +
 	"\rStatusRequest\"\xfa\x01\n" +
 	"\vStatusReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x18\n" +
@@ -3087,8 +4033,10 @@ const file_namespace_proto_rawDesc = "" +
 	"\bcounters\x18\b \x03(\v2\x12.muster.v1.CounterR\bcounters\"3\n" +
 	"\aCounter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\"\r\n" +
-	"\vFsckRequest\"\xfa\x01\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\"9\n" +
+	"\vFsckRequest\x12\x16\n" +
+	"\x06blocks\x18\x01 \x01(\bR\x06blocks\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\fR\x04path\"\x94\x03\n" +
 	"\tFsckReply\x12.\n" +
 	"\bproblems\x18\x01 \x03(\v2\x12.muster.v1.ProblemR\bproblems\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\bR\x04done\x12\x16\n" +
@@ -3099,12 +4047,29 @@ const file_namespace_proto_rawDesc = "" +
 	"\rproblem_count\x18\a \x01(\x04R\fproblemCount\x12\x1e\n" +
 	"\n" +
 	"reclaiming\x18\b \x01(\x04R\n" +
-	"reclaiming\"f\n" +
+	"reclaiming\x12\x16\n" +
+	"\x06blocks\x18\t \x01(\x04R\x06blocks\x12\x18\n" +
+	"\amissing\x18\n" +
+	" \x01(\x04R\amissing\x12\x18\n" +
+	"\adamaged\x18\v \x01(\x04R\adamaged\x12!\n" +
+	"\fwrong_length\x18\f \x01(\x04R\vwrongLength\x12)\n" +
+	"\x10under_replicated\x18\r \x01(\x04R\x0funderReplicated\"f\n" +
 	"\aProblem\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x19\n" +
 	"\binode_id\x18\x02 \x01(\x04R\ainodeId\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\fR\x04path\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage*<\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"?\n" +
+	"\x11ScrubNodesRequest\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\bR\x05start\"@\n" +
+	"\x0fScrubNodesReply\x12-\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x17.muster.v1.ScrubbedNodeR\x05nodes\"\xa8\x01\n" +
+	"\fScrubbedNode\x12#\n" +
+	"\x04node\x18\x01 \x01(\v2\x0f.muster.v1.NodeR\x04node\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
+	"\astarted\x18\x04 \x01(\bR\astarted\x12+\n" +
+	"\x05scrub\x18\x05 \x01(\v2\x15.muster.v1.ScrubStateR\x05scrub*<\n" +
 	"\x06Hidden\x12\x0f\n" +
 	"\vHIDDEN_NONE\x10\x00\x12\x0f\n" +
 	"\vHIDDEN_HIVE\x10\x01\x12\x10\n" +
@@ -3118,7 +4083,8 @@ const file_namespace_proto_rawDesc = "" +
 	"\x13WITH_LOCATIONS_MUST\x10\x02*9\n" +
 	"\vCompression\x12\x14\n" +
 	"\x10COMPRESSION_NONE\x10\x00\x12\x14\n" +
-	"\x10COMPRESSION_ZSTD\x10\x012\xf6\a\n" +
+	"\x10COMPRESSION_ZSTD\x10\x012\xd9\n" +
+	"\n" +
 	"\tNamespace\x12L\n" +
 	"\fCapabilities\x12\x1e.muster.v1.CapabilitiesRequest\x1a\x1c.muster.v1.CapabilitiesReply\x128\n" +
 	"\x04List\x12\x16.muster.v1.ListRequest\x1a\x14.muster.v1.ListReply(\x010\x01\x12<\n" +
@@ -3129,13 +4095,19 @@ const file_namespace_proto_rawDesc = "" +
 	"\x06Locate\x12\x18.muster.v1.LocateRequest\x1a\x17.muster.v1.LocatedReply\x127\n" +
 	"\x04Open\x12\x16.muster.v1.OpenRequest\x1a\x17.muster.v1.LocatedReply\x129\n" +
 	"\x06Lookup\x12\x16.muster.v1.OpenRequest\x1a\x17.muster.v1.LocatedReply\x127\n" +
-	"\x05Apply\x12\x17.muster.v1.ApplyRequest\x1a\x15.muster.v1.ApplyReply\x12:\n" +
+	"\x05Apply\x12\x17.muster.v1.ApplyRequest\x1a\x15.muster.v1.ApplyReply\x12F\n" +
+	"\n" +
+	"StartWrite\x12\x1c.muster.v1.StartWriteRequest\x1a\x1a.muster.v1.StartWriteReply\x12@\n" +
+	"\bAddBlock\x12\x1a.muster.v1.AddBlockRequest\x1a\x18.muster.v1.AddBlockReply\x12I\n" +
+	"\vFinishWrite\x12\x1d.muster.v1.FinishWriteRequest\x1a\x1b.muster.v1.FinishWriteReply\x12I\n" +
+	"\vRenewLeases\x12\x1d.muster.v1.RenewLeasesRequest\x1a\x1b.muster.v1.RenewLeasesReply\x12:\n" +
 	"\x06Status\x12\x18.muster.v1.StatusRequest\x1a\x16.muster.v1.StatusReply\x126\n" +
 	"\x04Fsck\x12\x16.muster.v1.FsckRequest\x1a\x14.muster.v1.FsckReply0\x01\x12C\n" +
 	"\tDatanodes\x12\x1b.muster.v1.DatanodesRequest\x1a\x19.muster.v1.DatanodesReply\x12@\n" +
 	"\bTopology\x12\x1a.muster.v1.TopologyRequest\x1a\x18.muster.v1.TopologyReply\x12C\n" +
 	"\tContainer\x12\x1b.muster.v1.ContainerRequest\x1a\x19.muster.v1.ContainerReply\x12L\n" +
-	"\fSetNodeState\x12\x1e.muster.v1.SetNodeStateRequest\x1a\x1c.muster.v1.SetNodeStateReplyB$Z\"github.com/muster-fs/muster/rpc/pbb\x06proto3"
+	"\fSetNodeState\x12\x1e.muster.v1.SetNodeStateRequest\x1a\x1c.muster.v1.SetNodeStateReply\x12A\n" +
+	"\x05Scrub\x12\x1c.muster.v1.ScrubNodesRequest\x1a\x1a.muster.v1.ScrubNodesReplyB$Z\"github.com/muster-fs/muster/rpc/pbb\x06proto3"
 
 var (
 	file_namespace_proto_rawDescOnce sync.Once
@@ -3150,7 +4122,7 @@ func file_namespace_proto_rawDescGZIP() []byte {
 }
 
 var file_namespace_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_namespace_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_namespace_proto_goTypes = []any{
 	(Hidden)(0),                 // 0: muster.v1.Hidden
 	(Consistency)(0),            // 1: muster.v1.Consistency
@@ -3183,21 +4155,35 @@ var file_namespace_proto_goTypes = []any{
 	(*ApplyRequest)(nil),        // 28: muster.v1.ApplyRequest
 	(*ApplyReply)(nil),          // 29: muster.v1.ApplyReply
 	(*Refusal)(nil),             // 30: muster.v1.Refusal
-	(*StatusRequest)(nil),       // 31: muster.v1.StatusRequest
-	(*StatusReply)(nil),         // 32: muster.v1.StatusReply
-	(*Counter)(nil),             // 33: muster.v1.Counter
-	(*FsckRequest)(nil),         // 34: muster.v1.FsckRequest
-	(*FsckReply)(nil),           // 35: muster.v1.FsckReply
-	(*Problem)(nil),             // 36: muster.v1.Problem
-	(*Node)(nil),                // 37: muster.v1.Node
-	(*DatanodesRequest)(nil),    // 38: muster.v1.DatanodesRequest
-	(*TopologyRequest)(nil),     // 39: muster.v1.TopologyRequest
-	(*ContainerRequest)(nil),    // 40: muster.v1.ContainerRequest
-	(*SetNodeStateRequest)(nil), // 41: muster.v1.SetNodeStateRequest
-	(*DatanodesReply)(nil),      // 42: muster.v1.DatanodesReply
-	(*TopologyReply)(nil),       // 43: muster.v1.TopologyReply
-	(*ContainerReply)(nil),      // 44: muster.v1.ContainerReply
-	(*SetNodeStateReply)(nil),   // 45: muster.v1.SetNodeStateReply
+	(*StartWriteRequest)(nil),   // 31: muster.v1.StartWriteRequest
+	(*StartWriteReply)(nil),     // 32: muster.v1.StartWriteReply
+	(*AddBlockRequest)(nil),     // 33: muster.v1.AddBlockRequest
+	(*AddBlockReply)(nil),       // 34: muster.v1.AddBlockReply
+	(*WriteTarget)(nil),         // 35: muster.v1.WriteTarget
+	(*FinishWriteRequest)(nil),  // 36: muster.v1.FinishWriteRequest
+	(*FinishWriteReply)(nil),    // 37: muster.v1.FinishWriteReply
+	(*RenewLeasesRequest)(nil),  // 38: muster.v1.RenewLeasesRequest
+	(*RenewLeasesReply)(nil),    // 39: muster.v1.RenewLeasesReply
+	(*StatusRequest)(nil),       // 40: muster.v1.StatusRequest
+	(*StatusReply)(nil),         // 41: muster.v1.StatusReply
+	(*Counter)(nil),             // 42: muster.v1.Counter
+	(*FsckRequest)(nil),         // 43: muster.v1.FsckRequest
+	(*FsckReply)(nil),           // 44: muster.v1.FsckReply
+	(*Problem)(nil),             // 45: muster.v1.Problem
+	(*ScrubNodesRequest)(nil),   // 46: muster.v1.ScrubNodesRequest
+	(*ScrubNodesReply)(nil),     // 47: muster.v1.ScrubNodesReply
+	(*ScrubbedNode)(nil),        // 48: muster.v1.ScrubbedNode
+	(*Node)(nil),                // 49: muster.v1.Node
+	(*BlockID)(nil),             // 50: muster.v1.BlockID
+	(*ScrubState)(nil),          // 51: muster.v1.ScrubState
+	(*DatanodesRequest)(nil),    // 52: muster.v1.DatanodesRequest
+	(*TopologyRequest)(nil),     // 53: muster.v1.TopologyRequest
+	(*ContainerRequest)(nil),    // 54: muster.v1.ContainerRequest
+	(*SetNodeStateRequest)(nil), // 55: muster.v1.SetNodeStateRequest
+	(*DatanodesReply)(nil),      // 56: muster.v1.DatanodesReply
+	(*TopologyReply)(nil),       // 57: muster.v1.TopologyReply
+	(*ContainerReply)(nil),      // 58: muster.v1.ContainerReply
+	(*SetNodeStateReply)(nil),   // 59: muster.v1.SetNodeStateReply
 }
 var file_namespace_proto_depIdxs = []int32{
 	0,  // 0: muster.v1.ListOptions.hidden:type_name -> muster.v1.Hidden
@@ -3207,12 +4193,12 @@ var file_namespace_proto_depIdxs = []int32{
 	6,  // 4: muster.v1.ListRequest.options:type_name -> muster.v1.ListOptions
 	6,  // 5: muster.v1.ListPageRequest.options:type_name -> muster.v1.ListOptions
 	9,  // 6: muster.v1.ListReply.outcomes:type_name -> muster.v1.Outcome
-	37, // 7: muster.v1.ListReply.nodes:type_name -> muster.v1.Node
+	49, // 7: muster.v1.ListReply.nodes:type_name -> muster.v1.Node
 	14, // 8: muster.v1.OpenRequest.refresh:type_name -> muster.v1.Stale
 	19, // 9: muster.v1.LocatedReply.entry:type_name -> muster.v1.EntryReply
 	16, // 10: muster.v1.LocatedReply.located:type_name -> muster.v1.Located
 	17, // 11: muster.v1.Located.containers:type_name -> muster.v1.LocatedContainer
-	37, // 12: muster.v1.Located.nodes:type_name -> muster.v1.Node
+	49, // 12: muster.v1.Located.nodes:type_name -> muster.v1.Node
 	18, // 13: muster.v1.EntryReply.blocks:type_name -> muster.v1.Block
 	16, // 14: muster.v1.EntryReply.located:type_name -> muster.v1.Located
 	18, // 15: muster.v1.Create.blocks:type_name -> muster.v1.Block
@@ -3224,45 +4210,64 @@ var file_namespace_proto_depIdxs = []int32{
 	26, // 21: muster.v1.Command.set_attr:type_name -> muster.v1.SetAttr
 	27, // 22: muster.v1.ApplyRequest.commands:type_name -> muster.v1.Command
 	30, // 23: muster.v1.ApplyReply.refusal:type_name -> muster.v1.Refusal
-	33, // 24: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
-	36, // 25: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
-	4,  // 26: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
-	7,  // 27: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
-	8,  // 28: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
-	11, // 29: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
-	11, // 30: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
-	11, // 31: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
-	12, // 32: muster.v1.Namespace.Locate:input_type -> muster.v1.LocateRequest
-	13, // 33: muster.v1.Namespace.Open:input_type -> muster.v1.OpenRequest
-	13, // 34: muster.v1.Namespace.Lookup:input_type -> muster.v1.OpenRequest
-	28, // 35: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
-	31, // 36: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
-	34, // 37: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
-	38, // 38: muster.v1.Namespace.Datanodes:input_type -> muster.v1.DatanodesRequest
-	39, // 39: muster.v1.Namespace.Topology:input_type -> muster.v1.TopologyRequest
-	40, // 40: muster.v1.Namespace.Container:input_type -> muster.v1.ContainerRequest
-	41, // 41: muster.v1.Namespace.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
-	5,  // 42: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
-	10, // 43: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
-	10, // 44: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
-	19, // 45: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
-	19, // 46: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
-	20, // 47: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
-	15, // 48: muster.v1.Namespace.Locate:output_type -> muster.v1.LocatedReply
-	15, // 49: muster.v1.Namespace.Open:output_type -> muster.v1.LocatedReply
-	15, // 50: muster.v1.Namespace.Lookup:output_type -> muster.v1.LocatedReply
-	29, // 51: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
-	32, // 52: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
-	35, // 53: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
-	42, // 54: muster.v1.Namespace.Datanodes:output_type -> muster.v1.DatanodesReply
-	43, // 55: muster.v1.Namespace.Topology:output_type -> muster.v1.TopologyReply
-	44, // 56: muster.v1.Namespace.Container:output_type -> muster.v1.ContainerReply
-	45, // 57: muster.v1.Namespace.SetNodeState:output_type -> muster.v1.SetNodeStateReply
-	42, // [42:58] is the sub-list for method output_type
-	26, // [26:42] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	35, // 24: muster.v1.StartWriteReply.target:type_name -> muster.v1.WriteTarget
+	50, // 25: muster.v1.AddBlockRequest.ends:type_name -> muster.v1.BlockID
+	35, // 26: muster.v1.AddBlockReply.target:type_name -> muster.v1.WriteTarget
+	50, // 27: muster.v1.WriteTarget.block:type_name -> muster.v1.BlockID
+	49, // 28: muster.v1.WriteTarget.nodes:type_name -> muster.v1.Node
+	50, // 29: muster.v1.FinishWriteRequest.ends:type_name -> muster.v1.BlockID
+	42, // 30: muster.v1.StatusReply.counters:type_name -> muster.v1.Counter
+	45, // 31: muster.v1.FsckReply.problems:type_name -> muster.v1.Problem
+	48, // 32: muster.v1.ScrubNodesReply.nodes:type_name -> muster.v1.ScrubbedNode
+	49, // 33: muster.v1.ScrubbedNode.node:type_name -> muster.v1.Node
+	51, // 34: muster.v1.ScrubbedNode.scrub:type_name -> muster.v1.ScrubState
+	4,  // 35: muster.v1.Namespace.Capabilities:input_type -> muster.v1.CapabilitiesRequest
+	7,  // 36: muster.v1.Namespace.List:input_type -> muster.v1.ListRequest
+	8,  // 37: muster.v1.Namespace.ListPage:input_type -> muster.v1.ListPageRequest
+	11, // 38: muster.v1.Namespace.Stat:input_type -> muster.v1.PathRequest
+	11, // 39: muster.v1.Namespace.Lstat:input_type -> muster.v1.PathRequest
+	11, // 40: muster.v1.Namespace.ReadLink:input_type -> muster.v1.PathRequest
+	12, // 41: muster.v1.Namespace.Locate:input_type -> muster.v1.LocateRequest
+	13, // 42: muster.v1.Namespace.Open:input_type -> muster.v1.OpenRequest
+	13, // 43: muster.v1.Namespace.Lookup:input_type -> muster.v1.OpenRequest
+	28, // 44: muster.v1.Namespace.Apply:input_type -> muster.v1.ApplyRequest
+	31, // 45: muster.v1.Namespace.StartWrite:input_type -> muster.v1.StartWriteRequest
+	33, // 46: muster.v1.Namespace.AddBlock:input_type -> muster.v1.AddBlockRequest
+	36, // 47: muster.v1.Namespace.FinishWrite:input_type -> muster.v1.FinishWriteRequest
+	38, // 48: muster.v1.Namespace.RenewLeases:input_type -> muster.v1.RenewLeasesRequest
+	40, // 49: muster.v1.Namespace.Status:input_type -> muster.v1.StatusRequest
+	43, // 50: muster.v1.Namespace.Fsck:input_type -> muster.v1.FsckRequest
+	52, // 51: muster.v1.Namespace.Datanodes:input_type -> muster.v1.DatanodesRequest
+	53, // 52: muster.v1.Namespace.Topology:input_type -> muster.v1.TopologyRequest
+	54, // 53: muster.v1.Namespace.Container:input_type -> muster.v1.ContainerRequest
+	55, // 54: muster.v1.Namespace.SetNodeState:input_type -> muster.v1.SetNodeStateRequest
+	46, // 55: muster.v1.Namespace.Scrub:input_type -> muster.v1.ScrubNodesRequest
+	5,  // 56: muster.v1.Namespace.Capabilities:output_type -> muster.v1.CapabilitiesReply
+	10, // 57: muster.v1.Namespace.List:output_type -> muster.v1.ListReply
+	10, // 58: muster.v1.Namespace.ListPage:output_type -> muster.v1.ListReply
+	19, // 59: muster.v1.Namespace.Stat:output_type -> muster.v1.EntryReply
+	19, // 60: muster.v1.Namespace.Lstat:output_type -> muster.v1.EntryReply
+	20, // 61: muster.v1.Namespace.ReadLink:output_type -> muster.v1.ReadLinkReply
+	15, // 62: muster.v1.Namespace.Locate:output_type -> muster.v1.LocatedReply
+	15, // 63: muster.v1.Namespace.Open:output_type -> muster.v1.LocatedReply
+	15, // 64: muster.v1.Namespace.Lookup:output_type -> muster.v1.LocatedReply
+	29, // 65: muster.v1.Namespace.Apply:output_type -> muster.v1.ApplyReply
+	32, // 66: muster.v1.Namespace.StartWrite:output_type -> muster.v1.StartWriteReply
+	34, // 67: muster.v1.Namespace.AddBlock:output_type -> muster.v1.AddBlockReply
+	37, // 68: muster.v1.Namespace.FinishWrite:output_type -> muster.v1.FinishWriteReply
+	39, // 69: muster.v1.Namespace.RenewLeases:output_type -> muster.v1.RenewLeasesReply
+	41, // 70: muster.v1.Namespace.Status:output_type -> muster.v1.StatusReply
+	44, // 71: muster.v1.Namespace.Fsck:output_type -> muster.v1.FsckReply
+	56, // 72: muster.v1.Namespace.Datanodes:output_type -> muster.v1.DatanodesReply
+	57, // 73: muster.v1.Namespace.Topology:output_type -> muster.v1.TopologyReply
+	58, // 74: muster.v1.Namespace.Container:output_type -> muster.v1.ContainerReply
+	59, // 75: muster.v1.Namespace.SetNodeState:output_type -> muster.v1.SetNodeStateReply
+	47, // 76: muster.v1.Namespace.Scrub:output_type -> muster.v1.ScrubNodesReply
+	56, // [56:77] is the sub-list for method output_type
+	35, // [35:56] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_namespace_proto_init() }
@@ -3270,6 +4275,7 @@ func file_namespace_proto_init() {
 	if File_namespace_proto != nil {
 		return
 	}
+	file_blocks_proto_init()
 	file_locations_proto_init()
 	file_namespace_proto_msgTypes[17].OneofWrappers = []any{}
 	file_namespace_proto_msgTypes[18].OneofWrappers = []any{}
@@ -3283,13 +4289,14 @@ func file_namespace_proto_init() {
 		(*Command_Delete)(nil),
 		(*Command_SetAttr)(nil),
 	}
+	file_namespace_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_namespace_proto_rawDesc), len(file_namespace_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   33,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

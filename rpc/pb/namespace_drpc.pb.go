@@ -39,12 +39,17 @@ type DRPCNamespaceClient interface {
 	Open(ctx context.Context, in *OpenRequest) (*LocatedReply, error)
 	Lookup(ctx context.Context, in *OpenRequest) (*LocatedReply, error)
 	Apply(ctx context.Context, in *ApplyRequest) (*ApplyReply, error)
+	StartWrite(ctx context.Context, in *StartWriteRequest) (*StartWriteReply, error)
+	AddBlock(ctx context.Context, in *AddBlockRequest) (*AddBlockReply, error)
+	FinishWrite(ctx context.Context, in *FinishWriteRequest) (*FinishWriteReply, error)
+	RenewLeases(ctx context.Context, in *RenewLeasesRequest) (*RenewLeasesReply, error)
 	Status(ctx context.Context, in *StatusRequest) (*StatusReply, error)
 	Fsck(ctx context.Context, in *FsckRequest) (DRPCNamespace_FsckClient, error)
 	Datanodes(ctx context.Context, in *DatanodesRequest) (*DatanodesReply, error)
 	Topology(ctx context.Context, in *TopologyRequest) (*TopologyReply, error)
 	Container(ctx context.Context, in *ContainerRequest) (*ContainerReply, error)
 	SetNodeState(ctx context.Context, in *SetNodeStateRequest) (*SetNodeStateReply, error)
+	Scrub(ctx context.Context, in *ScrubNodesRequest) (*ScrubNodesReply, error)
 }
 
 type drpcNamespaceClient struct {
@@ -177,6 +182,42 @@ func (c *drpcNamespaceClient) Apply(ctx context.Context, in *ApplyRequest) (*App
 	return out, nil
 }
 
+func (c *drpcNamespaceClient) StartWrite(ctx context.Context, in *StartWriteRequest) (*StartWriteReply, error) {
+	out := new(StartWriteReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/StartWrite", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) AddBlock(ctx context.Context, in *AddBlockRequest) (*AddBlockReply, error) {
+	out := new(AddBlockReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/AddBlock", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) FinishWrite(ctx context.Context, in *FinishWriteRequest) (*FinishWriteReply, error) {
+	out := new(FinishWriteReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/FinishWrite", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *drpcNamespaceClient) RenewLeases(ctx context.Context, in *RenewLeasesRequest) (*RenewLeasesReply, error) {
+	out := new(RenewLeasesReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/RenewLeases", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *drpcNamespaceClient) Status(ctx context.Context, in *StatusRequest) (*StatusReply, error) {
 	out := new(StatusReply)
 	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Status", drpcEncoding_File_namespace_proto{}, in, out)
@@ -262,6 +303,15 @@ func (c *drpcNamespaceClient) SetNodeState(ctx context.Context, in *SetNodeState
 	return out, nil
 }
 
+func (c *drpcNamespaceClient) Scrub(ctx context.Context, in *ScrubNodesRequest) (*ScrubNodesReply, error) {
+	out := new(ScrubNodesReply)
+	err := c.cc.Invoke(ctx, "/muster.v1.Namespace/Scrub", drpcEncoding_File_namespace_proto{}, in, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 type DRPCNamespaceServer interface {
 	Capabilities(context.Context, *CapabilitiesRequest) (*CapabilitiesReply, error)
 	List(DRPCNamespace_ListStream) error
@@ -273,12 +323,17 @@ type DRPCNamespaceServer interface {
 	Open(context.Context, *OpenRequest) (*LocatedReply, error)
 	Lookup(context.Context, *OpenRequest) (*LocatedReply, error)
 	Apply(context.Context, *ApplyRequest) (*ApplyReply, error)
+	StartWrite(context.Context, *StartWriteRequest) (*StartWriteReply, error)
+	AddBlock(context.Context, *AddBlockRequest) (*AddBlockReply, error)
+	FinishWrite(context.Context, *FinishWriteRequest) (*FinishWriteReply, error)
+	RenewLeases(context.Context, *RenewLeasesRequest) (*RenewLeasesReply, error)
 	Status(context.Context, *StatusRequest) (*StatusReply, error)
 	Fsck(*FsckRequest, DRPCNamespace_FsckStream) error
 	Datanodes(context.Context, *DatanodesRequest) (*DatanodesReply, error)
 	Topology(context.Context, *TopologyRequest) (*TopologyReply, error)
 	Container(context.Context, *ContainerRequest) (*ContainerReply, error)
 	SetNodeState(context.Context, *SetNodeStateRequest) (*SetNodeStateReply, error)
+	Scrub(context.Context, *ScrubNodesRequest) (*ScrubNodesReply, error)
 }
 
 type DRPCNamespaceUnimplementedServer struct{}
@@ -323,6 +378,22 @@ func (s *DRPCNamespaceUnimplementedServer) Apply(context.Context, *ApplyRequest)
 	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
 
+func (s *DRPCNamespaceUnimplementedServer) StartWrite(context.Context, *StartWriteRequest) (*StartWriteReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) AddBlock(context.Context, *AddBlockRequest) (*AddBlockReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) FinishWrite(context.Context, *FinishWriteRequest) (*FinishWriteReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
+func (s *DRPCNamespaceUnimplementedServer) RenewLeases(context.Context, *RenewLeasesRequest) (*RenewLeasesReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
 func (s *DRPCNamespaceUnimplementedServer) Status(context.Context, *StatusRequest) (*StatusReply, error) {
 	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
@@ -347,9 +418,13 @@ func (s *DRPCNamespaceUnimplementedServer) SetNodeState(context.Context, *SetNod
 	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
 }
 
+func (s *DRPCNamespaceUnimplementedServer) Scrub(context.Context, *ScrubNodesRequest) (*ScrubNodesReply, error) {
+	return nil, drpcerr.WithCode(errors.New("Unimplemented"), drpcerr.Unimplemented)
+}
+
 type DRPCNamespaceDescription struct{}
 
-func (DRPCNamespaceDescription) NumMethods() int { return 16 }
+func (DRPCNamespaceDescription) NumMethods() int { return 21 }
 
 func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Receiver, interface{}, bool) {
 	switch n {
@@ -443,6 +518,42 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 					)
 			}, DRPCNamespaceServer.Apply, true
 	case 10:
+		return "/muster.v1.Namespace/StartWrite", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					StartWrite(
+						ctx,
+						in1.(*StartWriteRequest),
+					)
+			}, DRPCNamespaceServer.StartWrite, true
+	case 11:
+		return "/muster.v1.Namespace/AddBlock", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					AddBlock(
+						ctx,
+						in1.(*AddBlockRequest),
+					)
+			}, DRPCNamespaceServer.AddBlock, true
+	case 12:
+		return "/muster.v1.Namespace/FinishWrite", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					FinishWrite(
+						ctx,
+						in1.(*FinishWriteRequest),
+					)
+			}, DRPCNamespaceServer.FinishWrite, true
+	case 13:
+		return "/muster.v1.Namespace/RenewLeases", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					RenewLeases(
+						ctx,
+						in1.(*RenewLeasesRequest),
+					)
+			}, DRPCNamespaceServer.RenewLeases, true
+	case 14:
 		return "/muster.v1.Namespace/Status", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return srv.(DRPCNamespaceServer).
@@ -451,7 +562,7 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*StatusRequest),
 					)
 			}, DRPCNamespaceServer.Status, true
-	case 11:
+	case 15:
 		return "/muster.v1.Namespace/Fsck", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return nil, srv.(DRPCNamespaceServer).
@@ -460,7 +571,7 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						&drpcNamespace_FsckStream{in2.(drpc.Stream)},
 					)
 			}, DRPCNamespaceServer.Fsck, true
-	case 12:
+	case 16:
 		return "/muster.v1.Namespace/Datanodes", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return srv.(DRPCNamespaceServer).
@@ -469,7 +580,7 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*DatanodesRequest),
 					)
 			}, DRPCNamespaceServer.Datanodes, true
-	case 13:
+	case 17:
 		return "/muster.v1.Namespace/Topology", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return srv.(DRPCNamespaceServer).
@@ -478,7 +589,7 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*TopologyRequest),
 					)
 			}, DRPCNamespaceServer.Topology, true
-	case 14:
+	case 18:
 		return "/muster.v1.Namespace/Container", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return srv.(DRPCNamespaceServer).
@@ -487,7 +598,7 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*ContainerRequest),
 					)
 			}, DRPCNamespaceServer.Container, true
-	case 15:
+	case 19:
 		return "/muster.v1.Namespace/SetNodeState", drpcEncoding_File_namespace_proto{},
 			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
 				return srv.(DRPCNamespaceServer).
@@ -496,6 +607,15 @@ func (DRPCNamespaceDescription) Method(n int) (string, drpc.Encoding, drpc.Recei
 						in1.(*SetNodeStateRequest),
 					)
 			}, DRPCNamespaceServer.SetNodeState, true
+	case 20:
+		return "/muster.v1.Namespace/Scrub", drpcEncoding_File_namespace_proto{},
+			func(srv interface{}, ctx context.Context, in1, in2 interface{}) (drpc.Message, error) {
+				return srv.(DRPCNamespaceServer).
+					Scrub(
+						ctx,
+						in1.(*ScrubNodesRequest),
+					)
+			}, DRPCNamespaceServer.Scrub, true
 	default:
 		return "", nil, nil, nil, false
 	}
@@ -715,6 +835,86 @@ func (x *drpcNamespace_ApplyStream) SendAndClose(m *ApplyReply) error {
 	return x.CloseSend()
 }
 
+type DRPCNamespace_StartWriteStream interface {
+	drpc.Stream
+	SendAndClose(*StartWriteReply) error
+}
+
+type drpcNamespace_StartWriteStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_StartWriteStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_StartWriteStream) SendAndClose(m *StartWriteReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_AddBlockStream interface {
+	drpc.Stream
+	SendAndClose(*AddBlockReply) error
+}
+
+type drpcNamespace_AddBlockStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_AddBlockStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_AddBlockStream) SendAndClose(m *AddBlockReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_FinishWriteStream interface {
+	drpc.Stream
+	SendAndClose(*FinishWriteReply) error
+}
+
+type drpcNamespace_FinishWriteStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_FinishWriteStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_FinishWriteStream) SendAndClose(m *FinishWriteReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_RenewLeasesStream interface {
+	drpc.Stream
+	SendAndClose(*RenewLeasesReply) error
+}
+
+type drpcNamespace_RenewLeasesStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_RenewLeasesStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_RenewLeasesStream) SendAndClose(m *RenewLeasesReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
 type DRPCNamespace_StatusStream interface {
 	drpc.Stream
 	SendAndClose(*StatusReply) error
@@ -826,6 +1026,26 @@ func (x *drpcNamespace_SetNodeStateStream) GetStream() drpc.Stream {
 }
 
 func (x *drpcNamespace_SetNodeStateStream) SendAndClose(m *SetNodeStateReply) error {
+	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
+		return err
+	}
+	return x.CloseSend()
+}
+
+type DRPCNamespace_ScrubStream interface {
+	drpc.Stream
+	SendAndClose(*ScrubNodesReply) error
+}
+
+type drpcNamespace_ScrubStream struct {
+	drpc.Stream
+}
+
+func (x *drpcNamespace_ScrubStream) GetStream() drpc.Stream {
+	return x.Stream
+}
+
+func (x *drpcNamespace_ScrubStream) SendAndClose(m *ScrubNodesReply) error {
 	if err := x.MsgSend(m, drpcEncoding_File_namespace_proto{}); err != nil {
 		return err
 	}
